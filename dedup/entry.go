@@ -1,0 +1,162 @@
+package dedup
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// An OperationID names an operation to people and models. Its text is "op_"
+// and a UUID of version 7 without hyphens, so that ids sort by time.
+type OperationID uuid.UUID
+
+const operationPrefix = "op_"
+
+// NewOperationID returns a fresh id.
+func NewOperationID() OperationID { return OperationID(uuid.Must(uuid.NewV7())) }
+
+// ParseOperationID reads the text that String writes; the UUID may have hyphens.
+func ParseOperationID(text string) (OperationID, error) {
+	if len(text) > len(operationPrefix) && text[:len(operationPrefix)] == operationPrefix {
+		if id, err := uuid.Parse(text[len(operationPrefix):]); err == nil {
+			return OperationID(id), nil
+		}
+	}
+	return OperationID{}, fmt.Errorf("%q is no operation id: they look like op_0193c5a1f2e47b3c9d8e7f6a5b4c3d2e", text)
+}
+
+func (id OperationID) String() string { return operationPrefix + fmt.Sprintf("%x", id[:]) }
+
+// IsZero reports whether the id names no operation.
+func (id OperationID) IsZero() bool { return id == OperationID{} }
+
+// An OwnerID names a gateway process for its life. It is never used again.
+type OwnerID uuid.UUID
+
+// NewOwnerID returns a fresh id.
+func NewOwnerID() OwnerID { return OwnerID(uuid.Must(uuid.NewV7())) }
+
+func (id OwnerID) String() string { return uuid.UUID(id).String() }
+
+// A Reason is the short word for why an operation stands as it does. The words
+// are part of what callers are told.
+type Reason string
+
+// The reasons that the ledger itself writes or compares.
+const (
+	ReasonTimeout             Reason = "timeout"
+	ReasonConnectionLost      Reason = "connection_lost"
+	ReasonUpstreamExited      Reason = "upstream_exited"
+	ReasonBadAnswer           Reason = "bad_answer"
+	ReasonUpstreamError       Reason = "upstream_error"
+	ReasonAmbiguousError      Reason = "ambiguous_error"
+	ReasonOwnerDied           Reason = "owner_died"
+	ReasonShutdown            Reason = "shutdown"
+	ReasonUnreachable         Reason = "unreachable"
+	ReasonRefused             Reason = "refused"
+	ReasonResolvedExecuted    Reason = "resolved_executed"
+	ReasonResolvedNotExecuted Reason = "resolved_not_executed"
+)
+
+// Kept says what became of an operation's result.
+type Kept uint8
+
+// What can become of a result. The numbers are written into ledgers.
+const (
+	KeptNone     Kept = iota // there is none (yet), or a person settled without one
+	KeptWhole                // stored
+	KeptTooLarge             // it was over MaxResultBytes
+	KeptDropped              // it was stored, and dropped after its window
+)
+
+// An Entry is one operation as a store keeps it. Times are the store's own, in
+// UTC, to the millisecond. An entry is a value: changing it changes nothing but
+// the copy.
+type Entry struct {
+	ID          OperationID
+	Lookup      Digest
+	Loose       Digest
+	Content     Digest
+	Fingerprint Digest
+	// FingerprintVersion names the algorithm of Fingerprint.
+	FingerprintVersion int
+	Scope              Scope
+	KeyHint            string // at most the first four characters, and the length
+	Class              string // the tool's class when the operation was claimed
+
+	State   State
+	Row     Row     // the move that led to State
+	Attempt int     // the newest attempt, from 1
+	Owner   OwnerID // the process that runs or ran it
+	// OpenUntil is how long the newest attempt's answer may still arrive
+	// although the state is Unknown. Zero: closed.
+	OpenUntil time.Time
+
+	CreatedAt time.Time // the first claim
+	ClaimedAt time.Time // the newest attempt's claim
+	SettledAt time.Time // when the state became Completed, Unknown or Released; zero before
+	Window    time.Duration
+
+	IsError    bool
+	Reason     Reason
+	Kept       Kept
+	Result     []byte // as recorded; only Find and Get fill it
+	RepeatOf   OperationID
+	Replays    int
+	Provenance []byte // JSON: session, client, request id; never part of the scope
+}
+
+// Open reports whether the newest attempt's answer may still arrive although
+// nobody knows of its effect.
+func (e Entry) Open() bool { return e.State == Unknown && !e.OpenUntil.IsZero() }
+
+// Expired reports whether the recorded answer is no longer replayed at now. The
+// window counts from the answer.
+func (e Entry) Expired(now time.Time) bool {
+	return e.State == Completed && !now.Before(e.SettledAt.Add(e.Window))
+}
+
+// An Event is one line of an operation's history: who moved it, when, and on
+// what evidence.
+type Event struct {
+	Row     Row
+	Attempt int
+	State   State     // the state after it
+	At      time.Time // filled by the store
+	Actor   string    // a person's name; empty for the gateway
+	Note    string    // what the evidence was, in words; never keys, arguments or results
+}
+
+// A Change is what a decision wants written: the entry as it shall stand, and
+// the event that says why. With Keep set the result is written too; without it
+// the stored result stays.
+type Change struct {
+	Entry Entry
+	Event Event
+	Keep  bool // write Entry.Result
+}
+
+var errNoMove = errors.New("no such move")
+
+// move applies evidence to an entry by the table. It fails where the table has
+// no such move; the entry then stays as it is.
+func move(e Entry, evidence Evidence, now time.Time) (Change, error) {
+	m, ok := moveFor(e, evidence)
+	if !ok {
+		return Change{}, fmt.Errorf("evidence %d in state %s: %w", evidence, e.State, errNoMove)
+	}
+	e.State, e.Row = m.To, m.Row
+	e.OpenUntil = time.Time{}
+	if m.NewAttempt {
+		e.Attempt++
+		e.ClaimedAt = now
+	}
+	if m.To == Running {
+		e.SettledAt = time.Time{}
+	} else if m.To != AwaitingInput {
+		e.SettledAt = now
+	}
+	return Change{Entry: e, Event: Event{Row: m.Row, Attempt: e.Attempt, State: m.To}}, nil
+}
