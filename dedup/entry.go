@@ -87,9 +87,12 @@ type Entry struct {
 	Class              string // the tool's class when the operation was claimed
 
 	State   State
-	Row     Row     // the move that led to State
-	Attempt int     // the newest attempt, from 1
-	Owner   OwnerID // the process that runs or ran it
+	Row     Row // the move that led to State
+	Attempt int // the newest attempt, from 1
+	// Doubt is the row (16 or 17) by which the newest attempt followed one that may
+	// have executed. Zero: every earlier attempt was proven not to have executed.
+	Doubt Row
+	Owner OwnerID // the process that runs or ran it
 	// OpenUntil is how long the newest attempt's answer may still arrive
 	// although the state is Unknown. Zero: closed.
 	OpenUntil time.Time
@@ -152,6 +155,9 @@ func move(e Entry, evidence Evidence, now time.Time) (Change, error) {
 	if m.NewAttempt {
 		e.Attempt++
 		e.ClaimedAt = now
+		if e.Doubt = 0; m.From == Unknown {
+			e.Doubt = m.Row
+		}
 	}
 	if m.To == Running {
 		e.SettledAt = time.Time{}

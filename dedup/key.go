@@ -138,9 +138,9 @@ func weakness(text, tool string) string {
 		return "has no letter"
 	case text == ExampleKey:
 		return "is the documentation's example"
-	case tool != "" && words == bare(strings.ToLower(tool)):
+	case words == bare(strings.ToLower(tool)) && numbers(text) < 2:
 		return "is the tool's own name"
-	case verb != "" && words == bare(verb):
+	case words == bare(verb) && numbers(text) < 2:
 		return "is the tool's verb with a number"
 	case placeholders[words]:
 		return "is a placeholder"
@@ -161,6 +161,12 @@ func bare(lower string) string {
 		return r
 	}, lower)
 	return strings.TrimRight(letters, "0123456789")
+}
+
+// numbers counts the runs of digits: a verb with two of them says which thing
+// and which occurrence, as in refund:4812:1.
+func numbers(text string) int {
+	return len(strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }))
 }
 
 // snake writes a camelCase name with underscores, in lower case.

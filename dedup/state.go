@@ -89,38 +89,54 @@ type Move struct {
 	NewAttempt bool  // the attempt's number goes up by one
 	Closed     bool  // only while no answer can arrive any more
 	After      []Row // if any: only where one of these moves led to From
+	Doubt      []Row // if any: only where Entry.Doubt is one of these
 }
+
+// What an attempt's evidence proves depends on the attempts before it: where one
+// of them may have executed, proof about the newest frees no key.
+var (
+	noDoubt     = []Row{0}      // every earlier attempt was proven not to have executed
+	inDoubt     = []Row{16, 17} // an earlier attempt may have executed
+	notResent   = []Row{0, 17}
+	resentByKey = []Row{16} // an error answer may be about the earlier attempt's effect
+)
 
 // Moves is the whole table: what does not stand here does not happen. Time by
 // itself is no evidence, so it never makes an operation executable.
 var Moves = []Move{
 	{Row: 1, From: 0, Evidence: Claimed, To: Running, NewAttempt: true},
 	{Row: 1, From: Released, Evidence: Claimed, To: Running, NewAttempt: true},
-	{Row: 2, From: Running, Evidence: ProvenUnsent, To: Released},
-	{Row: 3, From: Running, Evidence: RefusedByConvention, To: Released},
-	{Row: 4, From: Running, Evidence: NeedsURL, To: Released},
+	{Row: 2, From: Running, Evidence: ProvenUnsent, To: Released, Doubt: noDoubt},
+	{Row: 3, From: Running, Evidence: RefusedByConvention, To: Released, Doubt: noDoubt},
+	{Row: 4, From: Running, Evidence: NeedsURL, To: Released, Doubt: noDoubt},
 	{Row: 5, From: Running, Evidence: AnsweredResult, To: Completed},
-	{Row: 6, From: Running, Evidence: AnsweredErrorResult, To: Completed},
+	{Row: 6, From: Running, Evidence: AnsweredErrorResult, To: Completed, Doubt: notResent},
 	{Row: 6, From: Running, Evidence: AmbiguousResult, To: Unknown},
-	{Row: 6, From: Running, Evidence: NothingHappened, To: Released},
-	{Row: 7, From: Running, Evidence: AnsweredErrorReply, To: Completed},
+	{Row: 6, From: Running, Evidence: NothingHappened, To: Released, Doubt: noDoubt},
+	{Row: 7, From: Running, Evidence: AnsweredErrorReply, To: Completed, Doubt: notResent},
 	{Row: 7, From: Running, Evidence: AmbiguousReply, To: Unknown},
 	{Row: 8, From: Running, Evidence: NoAnswer, To: Unknown},
 	{Row: 9, From: Running, Evidence: OwnerDead, To: Unknown},
 	{Row: 10, From: Running, Evidence: InputRequired, To: AwaitingInput},
 	{Row: 11, From: AwaitingInput, Evidence: InputContinued, To: Running},
-	{Row: 12, From: Unknown, Evidence: RefusedByConvention, To: Released},
-	{Row: 12, From: Unknown, Evidence: NeedsURL, To: Released},
+	{Row: 12, From: Unknown, Evidence: RefusedByConvention, To: Released, Doubt: noDoubt},
+	{Row: 12, From: Unknown, Evidence: NeedsURL, To: Released, Doubt: noDoubt},
 	{Row: 12, From: Unknown, Evidence: AnsweredResult, To: Completed},
-	{Row: 12, From: Unknown, Evidence: AnsweredErrorResult, To: Completed},
-	{Row: 12, From: Unknown, Evidence: NothingHappened, To: Released},
-	{Row: 12, From: Unknown, Evidence: AnsweredErrorReply, To: Completed},
+	{Row: 12, From: Unknown, Evidence: AnsweredErrorResult, To: Completed, Doubt: notResent},
+	{Row: 12, From: Unknown, Evidence: NothingHappened, To: Released, Doubt: noDoubt},
+	{Row: 12, From: Unknown, Evidence: AnsweredErrorReply, To: Completed, Doubt: notResent},
 	{Row: 13, From: Unknown, Evidence: CheckExecuted, To: Completed, Closed: true},
 	{Row: 14, From: Unknown, Evidence: CheckNotExecuted, To: Released, Closed: true},
 	{Row: 15, From: Unknown, Evidence: PersonExecuted, To: Completed},
 	{Row: 15, From: Unknown, Evidence: PersonNotExecuted, To: Released, Closed: true},
 	{Row: 15, From: AwaitingInput, Evidence: InputExpired, To: Unknown},
 	{Row: 16, From: Unknown, Evidence: ResentWithKey, To: Running, NewAttempt: true, Closed: true},
+	{Row: 16, From: Running, Evidence: ProvenUnsent, To: Unknown, Doubt: inDoubt},
+	{Row: 16, From: Running, Evidence: RefusedByConvention, To: Unknown, Doubt: inDoubt},
+	{Row: 16, From: Running, Evidence: NeedsURL, To: Unknown, Doubt: inDoubt},
+	{Row: 16, From: Running, Evidence: NothingHappened, To: Unknown, Doubt: inDoubt},
+	{Row: 16, From: Running, Evidence: AnsweredErrorResult, To: Unknown, Doubt: resentByKey},
+	{Row: 16, From: Running, Evidence: AnsweredErrorReply, To: Unknown, Doubt: resentByKey},
 	{Row: 17, From: Unknown, Evidence: SafeToRepeat, To: Running, NewAttempt: true, Closed: true},
 	{Row: 18, From: Released, Evidence: AnsweredResult, To: Completed, After: []Row{14, 15}},
 	{Row: 18, From: Released, Evidence: AnsweredErrorResult, To: Completed, After: []Row{14, 15}},
@@ -137,6 +153,7 @@ func moveFor(e Entry, evidence Evidence) (Move, bool) {
 	for _, m := range Moves {
 		if m.From == e.State && m.Evidence == evidence &&
 			(len(m.After) == 0 || slices.Contains(m.After, e.Row)) &&
+			(len(m.Doubt) == 0 || slices.Contains(m.Doubt, e.Doubt)) &&
 			(!m.Closed || !e.Open()) {
 			return m, true
 		}

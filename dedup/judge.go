@@ -1,0 +1,99 @@
+package dedup
+
+import "time"
+
+// A ruling is what a claim's surroundings mean for it: a verdict, or leave to
+// claim by the evidence.
+type ruling struct {
+	verdict  Verdict  // nil: it may be claimed
+	evidence Evidence // what justifies the claim
+	near     *Entry   // an operation of the same content that does not stand in the way
+}
+
+// judge decides what a call may do. It is pure: the same surroundings give the
+// same ruling, so it can be asked before the claim and again within it.
+func judge(r Request, content Digest, s Surroundings) ruling {
+	if s.Same != nil && s.Same.State != Released {
+		return judgeSame(r, *s.Same, s.Now)
+	}
+	if s.Elsewhere != nil {
+		return ruling{verdict: Conflict{*s.Elsewhere, ReasonScopeChanged}}
+	}
+	if blocked := judgeRepeat(r, content, s); blocked != nil {
+		return ruling{verdict: blocked}
+	}
+	return judgeTwins(r, s)
+}
+
+// judgeSame rules on a call whose key has an operation.
+func judgeSame(r Request, e Entry, now time.Time) ruling {
+	if e.FingerprintVersion == r.FingerprintVersion && e.Fingerprint != r.Fingerprint {
+		return ruling{verdict: Conflict{e, ReasonKeyReused}}
+	}
+	switch e.State {
+	case Completed:
+		if e.Expired(now) {
+			return ruling{verdict: Expired{e}}
+		}
+		return ruling{verdict: Replay{e}}
+	case Unknown:
+		if e.Open() {
+			return ruling{verdict: Busy{e}}
+		}
+		if evidence, ok := runsAgain(r, e, now); ok {
+			return ruling{evidence: evidence}
+		}
+		return ruling{verdict: Lost{e}}
+	default:
+		return ruling{verdict: Busy{e}}
+	}
+}
+
+// runsAgain says whether an unknown operation may be attempted again. The class
+// of its claim holds, unless a person has said otherwise since.
+func runsAgain(r Request, e Entry, now time.Time) (Evidence, bool) {
+	switch {
+	case e.Class != r.Class && !r.ClassBySaid:
+		return 0, false
+	case r.OnUnknown.RunAgain:
+		return SafeToRepeat, true
+	case r.OnUnknown.ResendWithin > 0 && now.Before(e.CreatedAt.Add(r.OnUnknown.ResendWithin-resendMargin)):
+		return ResentWithKey, true
+	}
+	return 0, false
+}
+
+// judgeRepeat rules on the operation that a call says it repeats: it must be of
+// the same content, and may be repeated by one operation only.
+func judgeRepeat(r Request, content Digest, s Surroundings) Verdict {
+	if r.RepeatOf.IsZero() {
+		return nil
+	}
+	if s.Repeated == nil || s.Repeated.Content != content {
+		return Duplicate{Reason: ReasonRepeatUnknown}
+	}
+	if s.RepeatedBy != nil {
+		return Duplicate{*s.RepeatedBy, ReasonRepeatUnknown}
+	}
+	return nil
+}
+
+// judgeTwins rules on operations of the same content under other keys. One that
+// may still be executing, or may have executed, stands in the way of any other;
+// one that was answered gives way to a call that names it.
+func judgeTwins(r Request, s Surroundings) ruling {
+	free := ruling{evidence: Claimed}
+	for _, twin := range s.Twins {
+		switch {
+		case r.Near.Mode == NearOff:
+		case r.Near.Mode == NearWarn:
+			free.near = &twin
+			return free
+		case twin.State != Completed:
+			return ruling{verdict: Duplicate{twin, ReasonNearDuplicateUnresolved}}
+		case r.RepeatOf.IsZero():
+			return ruling{verdict: Duplicate{twin, ReasonNearDuplicate}}
+		}
+	}
+	return free
+}

@@ -1,0 +1,158 @@
+package dedup
+
+import (
+	"sync"
+	"time"
+)
+
+// A Proof is an error that proves that nothing was executed. Whoever connects to
+// the upstream makes such errors; a mere error does not compile in its place.
+type Proof interface {
+	error
+	// ProvesNotExecuted returns the row of the table of moves that the proof
+	// stands in (2: no byte was sent; 3: refused by convention; 4: a URL must be
+	// visited first; 6: a text that is configured to mean it), and the reason that
+	// callers are told.
+	ProvesNotExecuted() (row int, reason string)
+}
+
+var proofEvidence = map[int]Evidence{2: ProvenUnsent, 3: RefusedByConvention, 4: NeedsURL, 6: NothingHappened}
+
+// An Answer is what an upstream answered, as it is recorded and replayed.
+type Answer struct {
+	Evidence Evidence // AnsweredResult, AnsweredErrorResult or AnsweredErrorReply
+	Body     []byte   // raw; not kept when over MaxResultBytes
+}
+
+// A Stranding says why nobody knows what a call did.
+type Stranding struct {
+	Evidence Evidence // NoAnswer, AmbiguousResult or AmbiguousReply
+	Reason   Reason
+	Note     string        // for the history; no arguments, no results
+	OpenFor  time.Duration // how long the answer may still arrive; zero: it cannot
+}
+
+// A Lease is leave to run one attempt of an operation. It is settled once, with
+// Complete, Release or Strand; the settling does not depend on the caller's
+// context. It is safe for concurrent use.
+type Lease struct {
+	ledger *Ledger
+	entry  Entry
+	near   *Entry
+
+	mu      sync.Mutex
+	settled bool
+}
+
+// Entry is the operation as it was claimed.
+func (l *Lease) Entry() Entry { return l.entry }
+
+// Near is an operation of the same content under another key, where the policy
+// is to warn of it; else nil.
+func (l *Lease) Near() *Entry { return l.near }
+
+// DownstreamKey is the key for an upstream that takes one: the same for every
+// attempt of the operation.
+func (l *Lease) DownstreamKey() string { return l.ledger.info.Secret.downstreamKey(l.entry.Lookup) }
+
+// Complete records the upstream's answer. The entry that it returns says how the
+// operation stands now. On an error the answer is not durable yet, and the ledger
+// goes on trying to write it until it is closed.
+func (l *Lease) Complete(a Answer) (Entry, error) {
+	return l.settle(a.Evidence, func(e *Entry) (keep bool, note string) { return a.record(e), "" })
+}
+
+// Release frees the key on proof that nothing was executed. Errors are as for
+// Complete.
+func (l *Lease) Release(p Proof) (Entry, error) {
+	evidence, reason := evidenceOf(p)
+	return l.settle(evidence, func(e *Entry) (bool, string) {
+		e.Reason = reason
+		return false, ""
+	})
+}
+
+// Strand records that nobody knows what the call did. Where the answer may still
+// arrive, the *Late takes it; it is nil otherwise. Errors are as for Complete.
+func (l *Lease) Strand(s Stranding) (Entry, *Late, error) {
+	e, err := l.settle(s.Evidence, func(e *Entry) (bool, string) {
+		e.Reason = s.Reason
+		if s.OpenFor > 0 {
+			e.OpenUntil = e.SettledAt.Add(s.OpenFor)
+		}
+		return false, s.Note
+	})
+	if err != nil || !e.Open() || e.Attempt != l.entry.Attempt {
+		return e, nil, err
+	}
+	l.ledger.hold(e.ID, e.Attempt)
+	return e, &Late{ledger: l.ledger, entry: e}, nil
+}
+
+// Close strands an operation that no path settled: the safe side of forgetting.
+// After a settlement it does nothing.
+func (l *Lease) Close() {
+	l.mu.Lock()
+	settled := l.settled
+	l.mu.Unlock()
+	if !settled {
+		_, _, _ = l.Strand(Stranding{Evidence: NoAnswer, Reason: ReasonConnectionLost, Note: "the attempt ended without a settlement"})
+	}
+}
+
+func (l *Lease) settle(evidence Evidence, apply func(*Entry) (bool, string)) (Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled {
+		panic("dedup: a lease is settled once")
+	}
+	l.settled = true
+	return l.ledger.settle(l.entry, evidence, apply)
+}
+
+// A Late is an attempt that was stranded while its answer could still arrive. It
+// must be settled with Complete, Release or Close. It is not safe for concurrent
+// use.
+type Late struct {
+	ledger *Ledger
+	entry  Entry
+}
+
+// Complete records the late answer. Errors are as for [Lease.Complete].
+func (l *Late) Complete(a Answer) (Entry, error) {
+	return l.ledger.settle(l.entry, a.Evidence, func(e *Entry) (bool, string) { return a.record(e), "late answer" })
+}
+
+// Release frees the key on the late proof that nothing was executed. Errors are
+// as for [Lease.Complete].
+func (l *Late) Release(p Proof) (Entry, error) {
+	evidence, reason := evidenceOf(p)
+	return l.ledger.settle(l.entry, evidence, func(e *Entry) (bool, string) {
+		e.Reason = reason
+		return false, "late answer"
+	})
+}
+
+// Close gives up waiting: the operation stays unknown, and no answer of this
+// attempt will settle it any more.
+func (l *Late) Close() error { return l.ledger.closeAttempt(l.entry, "no late answer") }
+
+// record puts an answer into an entry.
+func (a Answer) record(e *Entry) (keep bool) {
+	e.IsError = a.Evidence != AnsweredResult
+	e.Reason = ""
+	if e.IsError {
+		e.Reason = ReasonUpstreamError
+	}
+	if len(a.Body) > MaxResultBytes {
+		e.Kept = KeptTooLarge
+		return false
+	}
+	e.Kept, e.Result = KeptWhole, a.Body
+	return true
+}
+
+func evidenceOf(p Proof) (Evidence, Reason) {
+	row, reason := p.ProvesNotExecuted()
+	return proofEvidence[row], Reason(reason)
+}

@@ -1,0 +1,268 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Limits of a ledger, unless Options say otherwise.
+const (
+	// DefaultSweepEvery is how often operations of dead owners are looked for.
+	DefaultSweepEvery = 3 * time.Second
+	// MaxWaiters is how many callers wait for one operation in one process.
+	MaxWaiters = 512
+	// settleTimeout bounds the writing of one settlement.
+	settleTimeout = 30 * time.Second
+)
+
+// ErrTooManyWaiters is returned by Await over MaxWaiters.
+var ErrTooManyWaiters = errors.New("too many callers wait for one operation")
+
+// Options are the settings of a ledger.
+type Options struct {
+	SweepEvery time.Duration // zero: DefaultSweepEvery
+	// Alarm is told what a person should know; it may be nil. It must not block.
+	Alarm func(Alarm)
+}
+
+// An Alarm is something that should not have happened, or a failure that the
+// ledger goes on to mend.
+type Alarm struct {
+	Operation OperationID
+	Problem   string // one line
+	Err       error  // may be nil
+}
+
+// A Ledger lets at most one effect happen per key. It is safe for concurrent use.
+type Ledger struct {
+	store   Store
+	info    Info
+	options Options
+
+	mu        sync.Mutex
+	held      map[attempt]bool   // attempts that this process runs or listens to
+	unsent    map[attempt]bool   // claims whose commit is in doubt, and which were not sent
+	unwritten map[attempt]func() // settlements that the store could not write yet
+	waiters   map[OperationID]int
+
+	stop chan struct{}
+	done chan struct{}
+}
+
+// An attempt is one sending of an operation's call.
+type attempt struct {
+	id     OperationID
+	number int
+}
+
+// New returns a ledger on a store, which the ledger then owns. It first settles
+// what dead owners have left.
+func New(ctx context.Context, store Store, options Options) (*Ledger, error) {
+	if options.SweepEvery <= 0 {
+		options.SweepEvery = DefaultSweepEvery
+	}
+	l := &Ledger{
+		store: store, info: store.Info(), options: options,
+		held: map[attempt]bool{}, unsent: map[attempt]bool{}, unwritten: map[attempt]func(){}, waiters: map[OperationID]int{},
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if err := l.sweep(ctx); err != nil {
+		return nil, fmt.Errorf("settle what earlier processes left: %w", err)
+	}
+	go l.sweepUntilClosed()
+	return l, nil
+}
+
+// Close stops the sweep, tries once more to write what could not be written, and
+// closes the store. Leases must be settled before.
+func (l *Ledger) Close() error {
+	close(l.stop)
+	<-l.done
+	l.writeUnwritten()
+	return l.store.Close()
+}
+
+// Since is the moment from which the ledger knows of operations.
+func (l *Ledger) Since() time.Time { return l.info.Since }
+
+// Look says whether there is something to answer to a call without running it;
+// ok is false where there is not. It writes nothing but counts, and needs no
+// fsync.
+func (l *Ledger) Look(ctx context.Context, r Request) (v Verdict, ok bool, err error) {
+	q, content := l.query(r)
+	for {
+		s, err := l.store.Find(ctx, q)
+		if err != nil {
+			return nil, false, err
+		}
+		ruling := judge(r, content, s)
+		if moved := l.sweepDead(ctx, ruling.verdict); moved {
+			continue
+		}
+		l.count(r, ruling.verdict)
+		return ruling.verdict, ruling.verdict != nil, nil
+	}
+}
+
+// Begin claims the call's operation, or says why it may not run. A *Lease is
+// durable: whatever happens from now on, no other call with this key runs on less
+// than evidence. On an error nothing was claimed.
+func (l *Ledger) Begin(ctx context.Context, r Request) (Verdict, error) {
+	if r.Key.IsZero() {
+		return nil, &KeyError{KeyRequired, "no key"}
+	}
+	q, content := l.query(r)
+	fresh := NewOperationID()
+	var ruled ruling
+	var claim Change
+	err := l.store.Claim(ctx, q, func(s Surroundings) (Change, bool) {
+		l.release(attemptOf(claim.Entry)) // of an earlier run of this transaction
+		if ruled = judge(r, content, s); ruled.verdict != nil {
+			claim = Change{}
+			return claim, false
+		}
+		claim = l.claim(r, q, fresh, ruled.evidence, s)
+		l.hold(claim.Entry.ID, claim.Entry.Attempt)
+		return claim, true
+	})
+	if err != nil {
+		l.dropClaim(claim.Entry, err)
+		return nil, err
+	}
+	if ruled.verdict == nil {
+		return &Lease{ledger: l, entry: claim.Entry, near: ruled.near}, nil
+	}
+	v, ok, err := l.Look(ctx, r) // with the stored result, and counted
+	if err == nil && !ok {
+		v = ruled.verdict // it changed in between; the caller waits and asks again
+	}
+	return v, err
+}
+
+// claim is the entry of a new attempt.
+func (l *Ledger) claim(r Request, q Query, fresh OperationID, evidence Evidence, s Surroundings) Change {
+	e := Entry{ID: fresh, Lookup: q.Lookup, Loose: q.Loose, Scope: r.Scope, KeyHint: r.Key.Hint(), CreatedAt: s.Now}
+	if s.Same != nil {
+		e = *s.Same
+	}
+	change, err := move(e, evidence, s.Now)
+	if err != nil {
+		panic(fmt.Sprintf("dedup: judge allowed a claim that the table does not: %v", err))
+	}
+	e = change.Entry
+	e.Content, e.Fingerprint, e.FingerprintVersion = q.Content, r.Fingerprint, r.FingerprintVersion
+	e.Class, e.Window, e.RepeatOf, e.Provenance = r.Class, r.Window, r.RepeatOf, r.Provenance
+	e.Owner, e.Reason, e.IsError, e.Kept = l.info.Owner, "", false, KeptNone
+	change.Entry = e
+	return change
+}
+
+// dropClaim forgets a claim that failed. Where its commit is in doubt, the sweep
+// releases it: it was not sent.
+func (l *Ledger) dropClaim(e Entry, err error) {
+	if e.ID.IsZero() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, attemptOf(e))
+	if errors.Is(err, ErrAmbiguous) {
+		l.unsent[attemptOf(e)] = true
+	}
+}
+
+// Await waits until a busy operation may stand differently, or ctx ends.
+func (l *Ledger) Await(ctx context.Context, b Busy) error {
+	l.mu.Lock()
+	full := l.waiters[b.Entry.ID] >= MaxWaiters
+	if !full {
+		l.waiters[b.Entry.ID]++
+	}
+	l.mu.Unlock()
+	if full {
+		return ErrTooManyWaiters
+	}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.waiters[b.Entry.ID]--; l.waiters[b.Entry.ID] == 0 {
+			delete(l.waiters, b.Entry.ID)
+		}
+	}()
+	return l.store.Await(ctx, b.Entry)
+}
+
+// Operation returns an operation of the namespace, with its result, or
+// ErrNotFound.
+func (l *Ledger) Operation(ctx context.Context, namespace string, id OperationID) (Entry, error) {
+	e, err := l.store.Get(ctx, id)
+	if err == nil && e.Scope.Namespace != namespace {
+		return Entry{}, ErrNotFound
+	}
+	return e, err
+}
+
+// OperationOf returns the operation of a key within a scope, with its result, or
+// ErrNotFound.
+func (l *Ledger) OperationOf(ctx context.Context, scope Scope, key Key) (Entry, error) {
+	s, err := l.store.Find(ctx, Query{Lookup: l.info.Secret.lookup(scope, key), Loose: l.info.Secret.loose(scope, key)})
+	if err != nil {
+		return Entry{}, err
+	}
+	if s.Same == nil {
+		return Entry{}, ErrNotFound
+	}
+	return *s.Same, nil
+}
+
+// Refused counts a call that had no usable key.
+func (l *Ledger) Refused(scope Scope) {
+	l.store.Tally(Tally{Kind: TallyRefused, Upstream: scope.Upstream, Tool: scope.Tool})
+}
+
+func (l *Ledger) query(r Request) (Query, Digest) {
+	content := l.info.Secret.content(r.Scope, r.Fingerprint)
+	q := Query{
+		Lookup:   l.info.Secret.lookup(r.Scope, r.Key),
+		Loose:    l.info.Secret.loose(r.Scope, r.Key),
+		Content:  content,
+		RepeatOf: r.RepeatOf,
+	}
+	if r.Near.Mode != NearOff {
+		q.Near = r.Near.Within
+	}
+	return q, content
+}
+
+// count tallies what a verdict spared the upstream.
+func (l *Ledger) count(r Request, v Verdict) {
+	t := Tally{Upstream: r.Scope.Upstream, Tool: r.Scope.Tool}
+	switch v := v.(type) {
+	case Replay:
+		t.Kind, t.Operation = TallyReplay, v.Entry.ID
+	case Conflict, Expired:
+		t.Kind = TallyConflict
+	case Duplicate:
+		t.Kind = TallyNearDuplicate
+	default:
+		return
+	}
+	l.store.Tally(t)
+}
+
+func attemptOf(e Entry) attempt { return attempt{e.ID, e.Attempt} }
+
+func (l *Ledger) hold(id OperationID, number int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[attempt{id, number}] = true
+}
+
+func (l *Ledger) release(a attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, a)
+}

@@ -1,0 +1,105 @@
+package dedup
+
+import "time"
+
+// A Request is a call that asks to run.
+type Request struct {
+	Scope              Scope
+	Key                Key
+	Fingerprint        Digest // of the arguments, without key and repeat members
+	FingerprintVersion int
+	Class              string // the tool's class, in words; kept with the operation
+	// ClassBySaid reports whether a person gave the class. Only then may it
+	// loosen what an operation was claimed under.
+	ClassBySaid bool
+	OnUnknown   OnUnknown
+	Window      time.Duration // how long the answer will be replayed
+	Near        Near
+	RepeatOf    OperationID // the operation that the caller means to repeat; may be zero
+	Provenance  []byte      // JSON; kept, never compared
+}
+
+// OnUnknown says what a repeated call may do to an operation that is unknown
+// and closed. The zero value is the safe one: nothing.
+type OnUnknown struct {
+	// RunAgain: the tool may run twice, by declaration.
+	RunAgain bool
+	// ResendWithin is how long, from the first claim, the upstream honours the
+	// key that it was given. Zero: it does not.
+	ResendWithin time.Duration
+}
+
+// resendMargin is taken off OnUnknown.ResendWithin, since the upstream counts by
+// its own clock and from its own moment.
+const resendMargin = 10 * time.Minute
+
+// A NearMode says what happens to a call whose content was called before under
+// another key.
+type NearMode uint8
+
+// The modes. The zero value lets such calls through without a word.
+const (
+	NearOff NearMode = iota
+	NearWarn
+	NearConfirm
+)
+
+// Near is the near-duplicate policy of a call.
+type Near struct {
+	Mode   NearMode
+	Within time.Duration // how far back an operation counts, from its claim
+}
+
+// A Verdict is what the ledger says to a call. The set is sealed: *Lease, Replay,
+// Busy, Lost, Conflict, Duplicate, Expired. Only a *Lease lets a call run.
+type Verdict interface{ verdict() }
+
+// Replay: the operation is completed. Entry.Result is what was recorded, unless
+// Entry.Kept says that there is none.
+type Replay struct{ Entry Entry }
+
+// Busy: the operation is running, or its answer may still arrive. [Ledger.Await]
+// waits for a change.
+type Busy struct{ Entry Entry }
+
+// Lost: the operation may have run, nobody knows, and nothing allows another
+// attempt.
+type Lost struct{ Entry Entry }
+
+// Conflict: the key belongs to another call (ReasonKeyReused), or to another
+// upstream or account (ReasonScopeChanged).
+type Conflict struct {
+	Entry  Entry
+	Reason Reason
+}
+
+// Duplicate: an operation of the same content stands in the way
+// (ReasonNearDuplicate, ReasonNearDuplicateUnresolved), or the operation to be
+// repeated is none of the same content or was repeated already
+// (ReasonRepeatUnknown; Entry may then be zero).
+type Duplicate struct {
+	Entry  Entry
+	Reason Reason
+}
+
+// Expired: the operation completed so long ago that its answer is gone. It is
+// not run again.
+type Expired struct{ Entry Entry }
+
+func (*Lease) verdict()    {}
+func (Replay) verdict()    {}
+func (Busy) verdict()      {}
+func (Lost) verdict()      {}
+func (Conflict) verdict()  {}
+func (Duplicate) verdict() {}
+func (Expired) verdict()   {}
+
+// Reasons of the refusals above.
+const (
+	ReasonKeyReused               Reason = "key_reused"
+	ReasonKeyExpired              Reason = "key_expired"
+	ReasonScopeChanged            Reason = "scope_changed"
+	ReasonNearDuplicate           Reason = "near_duplicate"
+	ReasonNearDuplicateUnresolved Reason = "near_duplicate_unresolved"
+	ReasonRepeatUnknown           Reason = "repeat_unknown"
+)
