@@ -22,6 +22,7 @@ var proofEvidence = map[int]Evidence{2: ProvenUnsent, 3: RefusedByConvention, 4:
 type Answer struct {
 	Evidence Evidence // AnsweredResult, AnsweredErrorResult or AnsweredErrorReply
 	Body     []byte   // raw; not kept when over MaxResultBytes
+	Reason   Reason   // kept with a result; an error's is ReasonUpstreamError
 }
 
 // A Stranding says why nobody knows what a call did.
@@ -140,7 +141,7 @@ func (l *Late) Close() error { return l.ledger.closeAttempt(l.entry, "no late an
 // record puts an answer into an entry.
 func (a Answer) record(e *Entry) (keep bool) {
 	e.IsError = a.Evidence != AnsweredResult
-	e.Reason = ""
+	e.Reason = a.Reason
 	if e.IsError {
 		e.Reason = ReasonUpstreamError
 	}

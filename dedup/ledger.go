@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 )
@@ -217,6 +218,25 @@ func (l *Ledger) OperationOf(ctx context.Context, scope Scope, key Key) (Entry, 
 	}
 	return *s.Same, nil
 }
+
+// Get returns any operation with its result and its history, for the operator; or
+// ErrNotFound.
+func (l *Ledger) Get(ctx context.Context, id OperationID) (Entry, []Event, error) {
+	e, err := l.store.Get(ctx, id)
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	events, err := l.store.History(ctx, id)
+	return e, events, err
+}
+
+// List yields operations of every namespace, newest first, for the operator.
+func (l *Ledger) List(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
+	return l.store.List(ctx, f)
+}
+
+// Totals counts the ledger's operations, for the operator.
+func (l *Ledger) Totals(ctx context.Context) ([]Total, error) { return l.store.Totals(ctx) }
 
 // Refused counts a call that had no usable key.
 func (l *Ledger) Refused(scope Scope) {

@@ -25,7 +25,7 @@ var ErrStillOpen = errors.New("its answer may still arrive")
 
 // Resolve settles an unknown operation on a person's word (row 15), and returns
 // how it stands then.
-func Resolve(ctx context.Context, store Store, id OperationID, r Resolution) (Entry, error) {
+func (l *Ledger) Resolve(ctx context.Context, id OperationID, r Resolution) (Entry, error) {
 	if r.By == "" || r.Note == "" {
 		return Entry{}, errors.New("a resolution needs the name of who resolves and a note on what grounds")
 	}
@@ -34,7 +34,7 @@ func Resolve(ctx context.Context, store Store, id OperationID, r Resolution) (En
 	}
 	var resolved Entry
 	var refused error
-	err := store.Move(ctx, id, func(e Entry, now time.Time) (Change, bool) {
+	err := l.store.Move(ctx, id, func(e Entry, now time.Time) (Change, bool) {
 		var change Change
 		change, refused = r.change(e, now)
 		resolved = change.Entry

@@ -160,3 +160,9 @@ func moveFor(e Entry, evidence Evidence) (Move, bool) {
 	}
 	return Move{}, false
 }
+
+// Answers reports whether the evidence is an answer that settles an operation: a
+// result, or an error that is one.
+func (e Evidence) Answers() bool {
+	return e == AnsweredResult || e == AnsweredErrorResult || e == AnsweredErrorReply
+}

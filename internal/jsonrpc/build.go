@@ -89,7 +89,7 @@ func begin(id []byte, size int) Message {
 
 // end adds the last member, if there is one, and closes the message.
 func (m Message) end(member string, value []byte) Message {
-	if value != nil {
+	if len(value) > 0 {
 		m.raw = append(append(append(m.raw, `,"`...), member...), `":`...)
 		m.raw = append(m.raw, value...)
 	}

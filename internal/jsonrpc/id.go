@@ -22,6 +22,9 @@ func IDKey(id []byte) string {
 	if text, ok := rawjson.Unquote(id); ok {
 		return `"` + text
 	}
+	if !isID(id) {
+		return string(id) // absent, or null
+	}
 	return decimal(string(id))
 }
 

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-idem/mcp-idem/dedup/sqlite"
+	"github.com/mcp-idem/mcp-idem/upstream"
+)
+
+// Exit codes. They are part of the interface.
+const (
+	exitFine     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitLedger   = 3
+	exitUpstream = 4
+)
+
+// A usageError is a mistake in the command line or the settings.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// run is the program: it ends on SIGINT and SIGTERM, says in one line on stderr
+// what went wrong, and returns the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitFine
+	}
+	fmt.Fprintf(stderr, "mcp-idem: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	switch {
+	case errors.As(err, new(*usageError)):
+		return exitUsage
+	case errors.As(err, new(*sqlite.OpenError)):
+		return exitLedger
+	case errors.As(err, new(*upstream.StartError)):
+		return exitUpstream
+	}
+	return exitFailed
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mcp-idem",
+		Short: "Makes the side effects of MCP servers safe to repeat",
+		Long: `mcp-idem stands in front of an MCP server. Tools with side effects then ask for
+an idempotency_key; a repeated call is answered from a durable ledger and not
+executed again; and where nobody can know whether a call was executed, the caller
+is told EFFECT_UNKNOWN in place of an error.`,
+		Example: `  # where a client starts the server itself, start it through mcp-idem:
+  mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory
+
+  # for instance, in Claude Code:
+  claude mcp add memory -- mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory
+
+  # what happened, and what is unknown:
+  mcp-idem ledger list --state unknown`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return usagef("say what to do: wrap, ledger, demo or version; see mcp-idem --help")
+		},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("there is no command %q; see mcp-idem --help", args[0])
+			}
+			return nil
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s: %w; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
+	})
+	root.AddCommand(wrapCommand(), ledgerCommand(), versionCommand())
+	return root
+}
+
+// noArguments refuses what a command does not take.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/dedup/sqlite"
+	"github.com/mcp-idem/mcp-idem/gateway"
+)
+
+func wrapCommand() *cobra.Command {
+	var s settings
+	cmd := &cobra.Command{
+		Use:   "wrap [flags] -- COMMAND [ARG...]",
+		Short: "Protect one MCP server: serve it on stdio with its side effects safe to repeat",
+		Long: `wrap starts COMMAND, an MCP server that speaks stdio, and serves it on its own
+stdin and stdout. Tools with side effects ask for an idempotency_key; everything
+else passes through. COMMAND gets the environment of wrap, less MCP_IDEM_*.
+
+Flags end at the first word that is none; the -- may be left out. Every flag is
+also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
+		Example: `  # in the configuration of a client, in place of the server's own command:
+  mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory
+
+  # a tool that can be repeated without harm, and one that only reads:
+  mcp-idem wrap --class 'set_*=SAFE_RETRY' --class 'peek=READ_ONLY' -- ./server --port-free`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("wrap: no command; give the server's own, for instance: mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			return wrap(cmd, &s, args)
+		},
+	}
+	s.register(cmd)
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func wrap(cmd *cobra.Command, s *settings, command []string) error {
+	log, err := s.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	options, err := s.options(command, log)
+	if err != nil {
+		return err
+	}
+	path, err := s.ledgerPath()
+	if err != nil {
+		return err
+	}
+	ledger, err := openLedger(cmd.Context(), path, log)
+	if err != nil {
+		return err
+	}
+	log.Info().Str("upstream", options.Scope.Upstream).Str("account", options.Scope.Account).Str("namespace", options.Scope.Namespace).
+		Str("ledger", absolute(path)).Str("version", version()).Msg("starting")
+	err = gateway.New(ledger, options).ServeStdio(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+	return errors.Join(err, ledger.Close())
+}
+
+// openLedger opens the ledger, and settles what dead processes have left in it.
+func openLedger(ctx context.Context, path string, log zerolog.Logger) (*dedup.Ledger, error) {
+	store, err := sqlite.Open(path, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := dedup.New(ctx, store, dedup.Options{Alarm: func(a dedup.Alarm) {
+		event := log.Warn()
+		if a.Err != nil {
+			event = log.Error().Err(a.Err)
+		}
+		if !a.Operation.IsZero() {
+			event = event.Str("operation_id", a.Operation.String())
+		}
+		event.Msg(a.Problem)
+	}})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return ledger, nil
+}
+
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}

@@ -1,0 +1,172 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	lib "modernc.org/sqlite/lib"
+)
+
+//go:embed schema.sql
+var schema string
+
+const (
+	// applicationID marks a SQLite file as a ledger: "mcid".
+	applicationID = 0x6d636964
+	// schemaVersion is the version of schema.sql. A change to it that an older
+	// program cannot live with raises the number.
+	schemaVersion = 1
+)
+
+// creating keeps apart, within this process, the moment in which an empty file
+// is made and closed, and the opening of it by SQLite: closing any descriptor
+// of a file drops all POSIX locks that the process holds on it.
+var creating sync.Mutex
+
+// prepare makes sure that a ledger of a known version stands at the path, and
+// makes one where nothing stands. Several processes may do so at once.
+func prepare(path string, o Options) error {
+	if err := checkPlace(path, o.ReadOnly); err != nil {
+		return err
+	}
+	creating.Lock()
+	defer creating.Unlock()
+	role := toReadOnly
+	if !o.ReadOnly {
+		role = toCreate
+		if err := touch(path); err != nil {
+			return err
+		}
+	}
+	db, err := sql.Open("sqlite", dsn(path, role, o.BusyTimeout))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if fresh, err := identify(conn, path); err != nil || !fresh {
+		return err
+	}
+	if o.ReadOnly {
+		return &OpenError{Path: path, Problem: "is empty", Remedy: "give the path of a ledger that a gateway has written"}
+	}
+	if err := useLog(conn, o.BusyTimeout); err != nil {
+		return err
+	}
+	return create(conn, path, o.Now())
+}
+
+// checkPlace refuses places where a ledger cannot live, before anything is made.
+func checkPlace(path string, readOnly bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return &OpenError{Path: path, Problem: "is a folder", Remedy: "give the path of a file in it"}
+	case errors.Is(err, fs.ErrNotExist) && readOnly:
+		return &OpenError{Path: path, Problem: "does not exist", Remedy: "check the path; a gateway makes the file when it starts", Err: err}
+	}
+	folder := filepath.Dir(path)
+	if !readOnly {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return &OpenError{Path: path, Problem: "has no folder, and it cannot be made (" + err.Error() + ")",
+				Remedy: "make the folder, or give another path", Err: err}
+		}
+	}
+	if kind := networkFileSystem(folder); kind != "" {
+		return &OpenError{Path: path, Problem: "is on a network file system (" + kind + "), where locks and the shared log cannot be relied on",
+			Remedy: "put it on a local disk"}
+	}
+	return nil
+}
+
+// touch makes an empty file that only this user can read. SQLite gives its
+// companions the same rights.
+func touch(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), syncFolder(filepath.Dir(path)))
+}
+
+// identify tells a ledger from an empty file, and fails for everything else.
+func identify(conn *sql.Conn, path string) (fresh bool, err error) {
+	var id, version, tables int
+	const query = `SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+		(SELECT count(*) FROM sqlite_schema)`
+	if err := conn.QueryRowContext(context.Background(), query).Scan(&id, &version, &tables); err != nil {
+		return false, err
+	}
+	switch {
+	case id == 0 && version == 0 && tables == 0:
+		return true, nil
+	case id != applicationID:
+		return false, &OpenError{Path: path, Problem: "is another program's SQLite database", Remedy: "give another path"}
+	case version != schemaVersion:
+		return false, &VersionError{Found: version, Known: schemaVersion}
+	}
+	return false, nil
+}
+
+// useLog puts a new file into WAL mode. SQLite does not wait for the lock that
+// this needs, so that processes which start at once have to try again.
+func useLog(conn *sql.Conn, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for {
+		var mode string
+		err := conn.QueryRowContext(context.Background(), "PRAGMA journal_mode=WAL").Scan(&mode)
+		switch {
+		case err == nil && mode != "wal":
+			return fmt.Errorf("the file cannot have a write-ahead log: its journal mode is %s", mode)
+		case err == nil:
+			return nil
+		case primaryCode(err) != lib.SQLITE_BUSY || time.Now().After(deadline):
+			return err
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// create writes the schema and the secret, unless another process was faster.
+func create(conn *sql.Conn, path string, now time.Time) (err error) {
+	exec := func(query string, args ...any) {
+		if err == nil {
+			_, err = conn.ExecContext(context.Background(), query, args...)
+		}
+	}
+	if exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = conn.ExecContext(context.Background(), "ROLLBACK") // err says what went wrong
+		}
+	}()
+	fresh, err := identify(conn, path)
+	if fresh {
+		var secret [32]byte
+		_, _ = rand.Read(secret[:]) // never fails (crypto/rand)
+		exec(schema)
+		exec("INSERT INTO meta (only, secret, since) VALUES (1, ?, ?)", secret[:], now.UnixMilli())
+		exec(fmt.Sprintf("PRAGMA application_id=%d", applicationID))
+		exec(fmt.Sprintf("PRAGMA user_version=%d", schemaVersion))
+	}
+	exec("COMMIT")
+	return err
+}

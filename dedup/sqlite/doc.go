@@ -1,0 +1,19 @@
+// Package sqlite keeps a ledger in one SQLite file: the default store of
+// package dedup.
+//
+// Several processes share a file as a rule, since every agent client starts a
+// gateway of its own. Beside the file stand SQLite's own -wal and -shm, and the
+// folder <ledger>-owners, in which every process that has the ledger open holds
+// a lock on a file of its own until its end.
+//
+// Writes go through one goroutine, which commits them in groups: all that wait
+// share one transaction and one sync to disk. Nobody is answered before the
+// transaction that holds his write is durable.
+//
+// # Compatibility
+//
+// The file carries an application id and a schema version. A program refuses a
+// version that it does not know when it opens the file, and within every
+// transaction that writes, because another program may have migrated the file
+// meanwhile.
+package sqlite

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/mcp-idem/mcp-idem/dedup"
+)
+
+const lockSuffix = ".lock"
+
+// owners is the folder in which every process that may run operations holds a
+// lock on a file that bears its owner id. The system takes the lock away when
+// the process ends, however it ends, and not before. Ids are never used again,
+// so that a lock which is free once is free for good.
+type owners struct {
+	folder string
+	self   dedup.OwnerID
+	lock   *os.File // nil in a process that runs nothing
+}
+
+// own makes this process an owner.
+func own(folder string, id dedup.OwnerID) (*owners, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	o := &owners{folder: folder, self: id}
+	if err := o.acquire(); err != nil {
+		return nil, err
+	}
+	o.sweep()
+	return o, nil
+}
+
+// acquire makes the file and locks it. Between the two, a process that sweeps
+// may take the file for a dead owner's and remove it; then it is made again.
+func (o *owners) acquire() error {
+	for {
+		f, err := os.OpenFile(o.file(o.self), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := lock(f); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		mine, err := f.Stat()
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		if named, err := os.Stat(f.Name()); err == nil && os.SameFile(mine, named) {
+			o.lock = f
+			return nil
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// alive reports whether an owner's process lives.
+//
+// No file means dead: the file is removed only by its owner's Close, or by
+// somebody who found it free. If a person removes it under a living owner, that
+// owner's operations become unknown, which is never repeated on its own and
+// which the owner's late answer still corrects. The other way round, they would
+// be running for ever.
+func (o *owners) alive(id dedup.OwnerID) (bool, error) {
+	if id == o.self && o.lock != nil {
+		return true, nil
+	}
+	f, err := os.Open(o.file(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	held, err := locked(f)
+	return held, errors.Join(err, f.Close())
+}
+
+// sweep removes the files of the dead. What it cannot remove does no harm, and
+// the next process tries again.
+func (o *owners) sweep() {
+	entries, _ := os.ReadDir(o.folder)
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), lockSuffix)
+		id, err := uuid.Parse(name)
+		if !ok || err != nil {
+			continue
+		}
+		if held, err := o.alive(dedup.OwnerID(id)); err == nil && !held {
+			_ = os.Remove(filepath.Join(o.folder, e.Name()))
+		}
+	}
+}
+
+// release ends this process's ownership.
+func (o *owners) release() error {
+	if o.lock == nil {
+		return nil
+	}
+	err := os.Remove(o.lock.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(o.lock.Close(), err)
+}
+
+func (o *owners) file(id dedup.OwnerID) string {
+	return filepath.Join(o.folder, id.String()+lockSuffix)
+}

@@ -1,0 +1,319 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+)
+
+// Limits of a group of writes that share a commit.
+const (
+	maxGroup = 256
+	// maxGathering is how long a group waits for more writes. It waits only when
+	// others were writing a moment ago; a lone caller never pays it.
+	maxGathering = 2 * time.Millisecond
+)
+
+// A writing is one caller's write.
+type writing struct {
+	// apply runs within a transaction, perhaps more than once. Its error means
+	// that the transaction is to be given up.
+	apply func(s *session) (outcome, error)
+	// taken is set by whoever comes first: the writer, which then finishes it, or
+	// the caller, who has lost patience.
+	taken    atomic.Bool
+	outcome  outcome
+	answered chan error
+}
+
+// An outcome is what a write came to, provided that it is committed.
+type outcome struct {
+	wrote dedup.OperationID // zero where nothing was written
+	err   error             // what the caller is told although the transaction is sound
+}
+
+// A writer commits what all callers of this process write, from one goroutine
+// and over one connection.
+type writer struct {
+	db      *sql.DB
+	file    os.FileInfo // what stood at path when the ledger was opened
+	path    string
+	now     func() time.Time
+	tallies *tallies
+	watch   *watch
+
+	queue   chan *writing
+	stopped chan struct{} // closed when the goroutine has ended
+
+	mu     sync.RWMutex // held for writing to close the queue, for reading to send
+	closed bool
+
+	// The rest belongs to the goroutine.
+	session *session // nil after an error from which the next write starts anew
+	before  int      // size of the group before
+	commits atomic.Int64
+}
+
+func startWriter(w *writer) error {
+	var err error
+	if w.session, err = newSession(w.db); err != nil {
+		return err
+	}
+	w.queue = make(chan *writing, maxGroup)
+	w.stopped = make(chan struct{})
+	go w.run()
+	return nil
+}
+
+// write has apply run and committed, and returns what it came to. When ctx ends
+// before the writer has begun, nothing is written.
+func (w *writer) write(ctx context.Context, apply func(*session) (outcome, error)) error {
+	o := &writing{apply: apply, answered: make(chan error, 1)}
+	if err := w.send(ctx, o); err != nil {
+		return err
+	}
+	select {
+	case err := <-o.answered:
+		return err
+	case <-ctx.Done():
+		if o.taken.CompareAndSwap(false, true) {
+			return ctx.Err()
+		}
+		return <-o.answered
+	}
+}
+
+func (w *writer) send(ctx context.Context, o *writing) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return ErrClosed
+	}
+	select {
+	case w.queue <- o:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stop finishes what was sent, writes the tallies, and ends the goroutine.
+func (w *writer) stop() {
+	w.mu.Lock()
+	if !w.closed {
+		w.closed = true
+		close(w.queue)
+	}
+	w.mu.Unlock()
+	<-w.stopped
+}
+
+func (w *writer) run() {
+	defer close(w.stopped)
+	var rested <-chan time.Time // nil while no count rests
+	for {
+		select {
+		case first, ok := <-w.queue:
+			if !ok {
+				w.flush()
+				w.drop()
+				return
+			}
+			w.settle(w.gather(first), true)
+		case <-w.tallies.waiting:
+			if rested == nil {
+				rested = time.After(maxTallyRest)
+			}
+		case <-rested:
+			rested = nil
+			w.flush()
+		}
+	}
+}
+
+// gather takes what waits, and when others were writing a moment ago, waits for
+// as many as came then.
+func (w *writer) gather(first *writing) []*writing {
+	group := take(nil, first)
+	var patience <-chan time.Time
+	for len(group) < maxGroup {
+		select {
+		case o, ok := <-w.queue:
+			if !ok {
+				return group // the queue stays closed; run sees it next
+			}
+			group = take(group, o)
+			continue
+		default:
+		}
+		if len(group) >= w.before || w.before < 2 {
+			break
+		}
+		if patience == nil {
+			patience = time.After(maxGathering)
+		}
+		select {
+		case o, ok := <-w.queue:
+			if !ok {
+				return group
+			}
+			group = take(group, o)
+			continue
+		case <-patience:
+		}
+		break
+	}
+	w.before = len(group)
+	return group
+}
+
+// take adds a write to a group, unless its caller has given up.
+func take(group []*writing, o *writing) []*writing {
+	if o.taken.CompareAndSwap(false, true) {
+		return append(group, o)
+	}
+	return group
+}
+
+// settle runs a group in one transaction and answers its callers. When one of
+// its writes cannot be run, each gets a transaction of its own, so that none
+// fails for another's reason.
+func (w *writer) settle(group []*writing, withTallies bool) {
+	if len(group) == 0 {
+		return // all have given up
+	}
+	spoilt, err := w.transact(group, withTallies)
+	if spoilt && (len(group) > 1 || withTallies) {
+		for _, o := range group {
+			w.settle([]*writing{o}, false)
+		}
+		return
+	}
+	for _, o := range group {
+		o.answer(err)
+	}
+}
+
+func (o *writing) answer(err error) {
+	switch {
+	case err == nil:
+		err = o.outcome.err
+	case errors.Is(err, dedup.ErrAmbiguous) && o.outcome.wrote.IsZero():
+		// What was read stood beside writes that may not have happened.
+		err = fmt.Errorf("read beside a failed write: %v", err)
+	}
+	o.answered <- err
+}
+
+// transact runs a group in one transaction. spoilt means that one of its writes
+// failed and nothing was written.
+func (w *writer) transact(group []*writing, withTallies bool) (spoilt bool, err error) {
+	if err := w.begin(); err != nil {
+		return false, err
+	}
+	var wrote []dedup.OperationID
+	for _, o := range group {
+		if o.outcome, err = o.apply(w.session); err != nil {
+			w.abandon()
+			return true, err
+		}
+		if !o.outcome.wrote.IsZero() {
+			wrote = append(wrote, o.outcome.wrote)
+		}
+	}
+	if len(wrote) == 0 {
+		w.abandon()
+		return false, nil
+	}
+	if withTallies {
+		counts := w.tallies.take()
+		if err := w.session.tally(counts); err != nil {
+			w.tallies.giveBack(counts)
+			w.abandon()
+			return true, err
+		}
+	}
+	if err := w.commit(); err != nil {
+		return false, err
+	}
+	w.watch.wake(wrote)
+	return false, nil
+}
+
+// flush writes the tallies alone. When that fails they wait for the next commit.
+func (w *writer) flush() {
+	counts := w.tallies.take()
+	if counts.empty() {
+		return
+	}
+	if w.begin() != nil {
+		w.tallies.giveBack(counts)
+		return
+	}
+	if err := w.session.tally(counts); err != nil {
+		w.abandon()
+		w.tallies.giveBack(counts)
+		return
+	}
+	_ = w.commit() // a count may be lost, and is not written twice
+}
+
+// begin starts a transaction. When it fails, nothing was written.
+func (w *writer) begin() (err error) {
+	if w.session == nil {
+		if w.session, err = newSession(w.db); err != nil {
+			w.session = nil
+			return err
+		}
+	}
+	if err := w.session.start(); err != nil {
+		w.drop() // whatever state it is in
+		return err
+	}
+	return nil
+}
+
+// abandon ends a transaction of which nothing shall remain. After some errors
+// SQLite has ended it already; then the connection is given up too, so that
+// nothing can run outside a transaction.
+func (w *writer) abandon() {
+	if w.session.undo() != nil {
+		w.drop()
+	}
+}
+
+// commit makes the transaction durable. Its error is dedup.ErrAmbiguous unless
+// it is certain that nothing was written.
+func (w *writer) commit() error {
+	if named, err := os.Stat(w.path); err != nil || !os.SameFile(named, w.file) {
+		w.abandon()
+		return ErrReplaced
+	}
+	_, err := w.session.commit.ExecContext(context.Background())
+	if err == nil {
+		w.commits.Add(1)
+		return nil
+	}
+	if w.session.undo() == nil {
+		return err // the transaction still stood, and is rolled back now
+	}
+	w.drop()
+	return fmt.Errorf("%w: %w", dedup.ErrAmbiguous, err)
+}
+
+func (w *writer) drop() {
+	if w.session != nil {
+		w.session.discard()
+		w.session = nil
+	}
+}

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/toolschema"
+)
+
+// ask makes of the call what the ledger is asked: key, scope, fingerprint and
+// policy. It fails where the call has no usable key.
+func (j *journey) ask() bool {
+	scope := j.g.scope(j.call.Name)
+	if j.bad != nil {
+		j.g.ledger.Refused(scope)
+		j.told = tellRefused(dedup.Reason(j.bad.Reason), j.bad.Message, "Repeat the call with this mended.")
+		return false
+	}
+	key, refusal := j.key()
+	if refusal != nil {
+		j.g.ledger.Refused(scope)
+		j.told = *refusal
+		return false
+	}
+	fingerprint, err := j.call.Fingerprint()
+	if err != nil {
+		j.told = tellRefused(dedup.Reason(toolschema.ReasonArguments), "the arguments cannot be compared with those of a retry: "+err.Error(), "Repeat the call with mended arguments.")
+		return false
+	}
+	repeat, err := j.repeatOf()
+	if err != nil {
+		j.told = tellRefused(dedup.ReasonRepeatUnknown, "idempotency_repeat_of: "+err.Error(), "Repeat the call with the operation id that the refusal gave, or without it.")
+		return false
+	}
+	j.asked = dedup.Request{
+		Scope: scope, Key: key, Fingerprint: dedup.Digest(fingerprint), FingerprintVersion: toolschema.FingerprintVersion,
+		Class: string(j.tool.Class), ClassBySaid: j.tool.ByOperator, OnUnknown: j.onUnknown(),
+		Window: j.g.options.Policy.Window, Near: j.near(), RepeatOf: repeat, Provenance: j.provenance(),
+	}
+	return true
+}
+
+// scope is where a tool's keys live.
+func (g *Gateway) scope(tool string) dedup.Scope {
+	scope := g.options.Scope
+	scope.Tool = tool
+	return scope
+}
+
+// key is the call's key, from the carriers that the policy allows.
+func (j *journey) key() (dedup.Key, *told) {
+	text := j.call.Key
+	switch {
+	case j.g.options.Keys == KeysHarness && j.call.Source != toolschema.KeyHarness:
+		t := tellRefused(dedup.KeyRequired, "this gateway takes keys from the harness only, and the call carries none", "The program that makes the call must send a key in its _meta.")
+		return dedup.Key{}, &t
+	case j.g.options.Keys == KeysModel && j.call.Source == toolschema.KeyHarness:
+		text = j.call.ModelKey
+	}
+	key, err := dedup.ParseKey(text, j.call.Name)
+	var bad *dedup.KeyError
+	if errors.As(err, &bad) {
+		t := tellKey(bad)
+		return dedup.Key{}, &t
+	}
+	return key, nil
+}
+
+func (j *journey) repeatOf() (dedup.OperationID, error) {
+	if j.call.RepeatOf == "" {
+		return dedup.OperationID{}, nil
+	}
+	return dedup.ParseOperationID(j.call.RepeatOf)
+}
+
+// onUnknown is what the tool's class allows of an operation of which nobody knows.
+// DEDUPLICATE is worth something only where a key is handed on.
+func (j *journey) onUnknown() dedup.OnUnknown {
+	switch {
+	case j.tool.Class == toolschema.ClassSafeRetry:
+		return dedup.OnUnknown{RunAgain: true}
+	case j.tool.Class == toolschema.ClassDeduplicate && j.tool.Native:
+		return dedup.OnUnknown{ResendWithin: DefaultUpstreamWindow}
+	}
+	return dedup.OnUnknown{}
+}
+
+// near is the tool's near-duplicate policy. A harness counts its own steps, so
+// its calls are never taken for one another's repetition. A person cannot be asked
+// here, so ask refuses as confirm does.
+func (j *journey) near() dedup.Near {
+	mode := map[toolschema.NearDuplicate]dedup.NearMode{
+		toolschema.NearDuplicateWarn:    dedup.NearWarn,
+		toolschema.NearDuplicateConfirm: dedup.NearConfirm,
+		toolschema.NearDuplicateAsk:     dedup.NearConfirm,
+	}[j.tool.NearDuplicate]
+	if j.call.Source == toolschema.KeyHarness {
+		mode = dedup.NearOff
+	}
+	return dedup.Near{Mode: mode, Within: j.g.options.NearDuplicate}
+}
+
+// provenance is kept beside the operation, for people who look into it. It is
+// never part of the key's scope: all of it changes with a reconnect.
+func (j *journey) provenance() []byte {
+	p, err := json.Marshal(struct {
+		Session   string          `json:"session,omitempty"`
+		Client    string          `json:"client,omitempty"`
+		RequestID json.RawMessage `json:"request_id,omitempty"`
+		Carrier   string          `json:"carrier"`
+	}{j.from.session, j.from.clientName(), j.request.ID, string(j.call.Source)})
+	if err != nil {
+		return nil
+	}
+	return p
+}

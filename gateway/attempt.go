@@ -1,0 +1,289 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+	"github.com/mcp-idem/mcp-idem/upstream"
+)
+
+// An attempt sends a call that has leave to run, once, and settles its lease. It
+// belongs to the gateway: the caller's leaving changes nothing for it.
+type attempt struct {
+	g       *Gateway
+	lease   *dedup.Lease
+	session *upstream.Session
+	request jsonrpc.Message // as it goes upstream, with the caller's id
+	token   []byte          // the caller's progress token; may be nil
+	again   bool            // the tool may run twice by declaration
+}
+
+// A settled attempt is what its caller is told.
+type settled struct {
+	told    told
+	failure *jsonrpc.Error
+	took    time.Duration // upstream
+}
+
+// run makes the attempt and returns the response to the caller, or returns early
+// when the caller leaves; the attempt then goes on without it.
+func (j *journey) run(ctx context.Context, lease *dedup.Lease) jsonrpc.Message {
+	j.from.owns(lease.Entry().ID)
+	a := &attempt{
+		g: j.g, lease: lease, session: j.session, token: j.call.ProgressToken,
+		request: j.request.With("params", j.call.Forward(j.tool, lease.DownstreamKey())),
+		again:   j.asked.OnUnknown.RunAgain,
+	}
+	done := make(chan settled)
+	gone, stop := untilCallerLeaves(ctx)
+	defer stop()
+	j.g.attempts.Go(func() {
+		s := a.make()
+		select {
+		case done <- s:
+		case <-gone.Done():
+			j.g.log.Info().Str("tool", j.call.Name).Str("operation_id", lease.Entry().ID.String()).
+				Str("outcome", s.told.outcome.Outcome).Dur("upstream_ms", s.took).Msg("call ended after its caller had left")
+		}
+	})
+	select {
+	case s := <-done:
+		j.told, j.failure, j.upstreamTook = s.told, s.failure, s.took
+	case <-gone.Done():
+		j.told = tellRunning(lease.Entry())
+	}
+	j.warnOfNear(lease)
+	return j.reply()
+}
+
+// untilCallerLeaves returns a context that ends when the caller leaves. At a
+// shutdown the caller is still there, and is told how its operation stands.
+func untilCallerLeaves(ctx context.Context) (context.Context, context.CancelFunc) {
+	gone, leave := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if !errors.Is(context.Cause(ctx), errShutdown) {
+			leave()
+		}
+	})
+	return gone, func() { stop(); leave() }
+}
+
+// warnOfNear tells of an identical call under another key, where the policy is to
+// execute it and say so.
+func (j *journey) warnOfNear(lease *dedup.Lease) {
+	near := lease.Near()
+	if near == nil || j.told.outcome.Outcome != Completed {
+		return
+	}
+	id := near.ID.String()
+	j.told.outcome.DuplicateOf = &id
+	j.told.outcome = j.told.outcome.because(dedup.ReasonNearDuplicate)
+	if j.told.text == "" {
+		j.told.text = fmt.Sprintf("COMPLETED (near_duplicate): executed, although an identical call was made under another key at %s (%s).", when(near.ClaimedAt), id)
+	}
+}
+
+// make sends the call and waits for what comes of it.
+func (a *attempt) make() (s settled) {
+	defer a.lease.Close()
+	began := time.Now()
+	ctx, stop := a.g.timeouts.start(a.g.life, a.g.options.CallTimeout, a.token)
+	defer stop()
+	call, err := a.session.Send(ctx, a.request)
+	if err != nil {
+		return a.unsent(err)
+	}
+	answer, err := call.Wait(ctx)
+	took := time.Since(began)
+	if err != nil {
+		s = a.lost(call, err)
+	} else {
+		s = a.answered(answer)
+	}
+	s.took = took
+	return s
+}
+
+// unsent frees the key: not a byte has left.
+func (a *attempt) unsent(err error) settled {
+	var proof *upstream.NotSent
+	if !errors.As(err, &proof) {
+		e, _, err := a.lease.Strand(dedup.Stranding{Evidence: dedup.NoAnswer, Reason: dedup.ReasonConnectionLost})
+		return a.unknown(e, err, "")
+	}
+	e, err := a.lease.Release(proof)
+	return a.released(e, err, upstream.Finding{})
+}
+
+// lost leaves the operation unknown. After a timeout the answer may still come,
+// and somebody goes on listening for it.
+func (a *attempt) lost(call *upstream.Call, cause error) settled {
+	s := dedup.Stranding{Evidence: dedup.NoAnswer, Reason: dedup.ReasonConnectionLost, Note: cause.Error()}
+	var lost *upstream.LostError
+	switch {
+	case errors.As(cause, &lost):
+		s.Reason = dedup.Reason(lost.Cause)
+	case errors.Is(cause, errShutdown):
+		s.Reason = dedup.ReasonShutdown
+	case errors.Is(cause, errCallTimeout):
+		s.Reason, s.OpenFor = dedup.ReasonTimeout, max(0, a.g.options.LateWindow)
+	}
+	e, late, err := a.lease.Strand(s)
+	if late != nil {
+		a.g.listeners.Go(func() { a.listen(call, late) })
+	} else {
+		call.Forget()
+	}
+	return a.unknown(e, err, "")
+}
+
+// listen waits for the answer of a call whose caller was told EFFECT_UNKNOWN.
+func (a *attempt) listen(call *upstream.Call, late *dedup.Late) {
+	ctx, cancel := context.WithTimeout(a.g.life, a.g.options.LateWindow)
+	defer cancel()
+	defer call.Forget()
+	answer, err := call.Wait(ctx)
+	if err != nil {
+		a.logLate(late.Close())
+		return
+	}
+	f := a.g.options.Judgement.Judge(answer)
+	switch {
+	case f.Proof != nil:
+		_, err = late.Release(f.Proof)
+	case evidenceOf(f).Answers():
+		_, err = late.Complete(answerOf(f))
+	default:
+		err = late.Close()
+	}
+	a.logLate(err)
+}
+
+func (a *attempt) logLate(err error) {
+	id := a.lease.Entry().ID.String()
+	if err != nil {
+		a.g.log.Error().Err(err).Str("operation_id", id).Msg("what became of a late call could not be written to the ledger")
+		return
+	}
+	a.g.log.Info().Str("operation_id", id).Msg("late call settled")
+}
+
+// answered settles the lease by what the answer proves.
+func (a *attempt) answered(answer jsonrpc.Message) settled {
+	f := a.g.options.Judgement.Judge(answer)
+	evidence := evidenceOf(f)
+	switch {
+	case f.Proof != nil:
+		e, err := a.lease.Release(f.Proof)
+		return a.released(e, err, f)
+	case evidence.Answers():
+		e, err := a.lease.Complete(answerOf(f))
+		return a.completed(e, err, answerOf(f).Body)
+	}
+	reason := dedup.ReasonAmbiguousError
+	if evidence == dedup.NoAnswer {
+		reason = dedup.ReasonBadAnswer
+	}
+	e, _, err := a.lease.Strand(dedup.Stranding{Evidence: evidence, Reason: reason})
+	return a.unknown(e, err, quote(f))
+}
+
+// evidenceOf says in the ledger's words what an answer is that proves no refusal.
+func evidenceOf(f upstream.Finding) dedup.Evidence {
+	switch f.Kind {
+	case upstream.FoundResult, upstream.FoundTask:
+		return dedup.AnsweredResult
+	case upstream.FoundErrorResult:
+		return dedup.AnsweredErrorResult
+	case upstream.FoundErrorReply:
+		return dedup.AnsweredErrorReply
+	case upstream.FoundAmbiguous:
+		if f.Error != nil {
+			return dedup.AmbiguousReply
+		}
+		return dedup.AmbiguousResult
+	}
+	return dedup.NoAnswer
+}
+
+// answerOf is an answer as it is recorded: the result as it came, or, since
+// JSON-RPC errors may never reach a model, the error made into one.
+func answerOf(f upstream.Finding) dedup.Answer {
+	answer := dedup.Answer{Evidence: evidenceOf(f), Body: f.Result}
+	if f.Kind == upstream.FoundTask {
+		answer.Reason = reasonTask
+	}
+	if f.Error != nil {
+		answer.Body = []byte(`{"content":[` + string(textBlock("The tool's server answered: "+quote(f))) + `],"isError":true}`)
+	}
+	return answer
+}
+
+// quote is what the upstream said in its error, for a text that marks it as such.
+func quote(f upstream.Finding) string {
+	if f.Error == nil {
+		return firstText(f.Result)
+	}
+	text := fmt.Sprintf("%s (code %d)", f.Error.Message, f.Error.Code)
+	if f.Error.Data != nil {
+		text += " " + string(f.Error.Data)
+	}
+	return text
+}
+
+// firstText is the first text block of a result.
+func firstText(result []byte) string {
+	o, err := rawjson.ParseObject(result)
+	if err != nil {
+		return ""
+	}
+	content, _ := o.Get("content")
+	blocks, _ := rawjson.ParseArray(content)
+	for _, block := range blocks {
+		b, err := rawjson.ParseObject(block)
+		if err != nil {
+			continue
+		}
+		if text, ok := b.String("text"); ok {
+			return text
+		}
+	}
+	return ""
+}
+
+func (a *attempt) completed(e dedup.Entry, err error, result []byte) settled {
+	if e.State != dedup.Completed { // an error about a call that was sent twice
+		return a.unknown(e, err, firstText(result))
+	}
+	t := tellFresh(e, result)
+	t.outcome.Recorded = err == nil
+	t.outcome.ResultAvailable = t.outcome.ResultAvailable && err == nil
+	return settled{told: t}
+}
+
+// released tells of a refusal. An error that asks for a URL to be visited goes to
+// the client as the error that it is.
+func (a *attempt) released(e dedup.Entry, err error, f upstream.Finding) settled {
+	if e.State != dedup.Released {
+		return a.unknown(e, err, quote(f))
+	}
+	t := tellReleased(e, f)
+	t.outcome.Recorded = err == nil
+	s := settled{told: t}
+	if f.Kind == upstream.FoundURLElicitation {
+		s.failure = f.Error
+	}
+	return s
+}
+
+func (a *attempt) unknown(e dedup.Entry, err error, quote string) settled {
+	t := a.g.tellUnknown(e, a.again)
+	t.outcome.Recorded = err == nil
+	t.quote = quote
+	return settled{told: t}
+}

@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+)
+
+// maxOwned is how many operations a session remembers as its own.
+const maxOwned = 4096
+
+// A Caller is one client's session. What it says of itself is provenance and never
+// an identity. It is safe for concurrent use.
+type Caller struct {
+	session string
+	send    func(jsonrpc.Message) // towards the client; does not wait
+
+	mu     sync.Mutex
+	client string
+	owned  map[dedup.OperationID]bool
+	order  []dedup.OperationID
+}
+
+func newCaller(send func(jsonrpc.Message)) *Caller {
+	return &Caller{session: uuid.NewString(), send: send, owned: map[dedup.OperationID]bool{}}
+}
+
+// introduce remembers the name that the client gave of itself.
+func (c *Caller) introduce(initializeParams []byte) {
+	params, err := rawjson.ParseObject(initializeParams)
+	if err != nil {
+		return
+	}
+	info, _ := params.Get("clientInfo")
+	client, err := rawjson.ParseObject(info)
+	if err != nil {
+		return
+	}
+	name, _ := client.String("name")
+	version, _ := client.String("version")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.client = name + " " + version
+}
+
+func (c *Caller) clientName() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client
+}
+
+// owns notes that the session got an operation's answer, or started it.
+func (c *Caller) owns(id dedup.OperationID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owned[id] {
+		return
+	}
+	c.owned[id] = true
+	if c.order = append(c.order, id); len(c.order) > maxOwned {
+		delete(c.owned, c.order[0])
+		c.order = c.order[1:]
+	}
+}
+
+func (c *Caller) isOwner(id dedup.OperationID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owned[id]
+}

@@ -1,0 +1,267 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+	"github.com/mcp-idem/mcp-idem/toolschema"
+)
+
+// MaxToolPages is how many pages of tools/list are read from an upstream.
+const MaxToolPages = 1000
+
+var errNoSuchTool = errors.New("no such tool")
+
+// A catalog is the upstream's tools as they are offered. It is read when it is
+// first needed, and again when the upstream says that its tools have changed;
+// while the upstream is down, the last good one stays.
+type catalog struct {
+	g      *Gateway
+	flight singleflight.Group
+
+	mu    sync.Mutex
+	read  *tools // nil until it was read once
+	stale bool   // the upstream has said that its tools have changed
+}
+
+// tools is one reading of all pages. It is never changed.
+type tools struct {
+	pages  []page
+	byName map[string]toolschema.Tool
+}
+
+type page struct {
+	cursor string // the one that asks for it; empty for the first
+	result []byte
+}
+
+func newCatalog(g *Gateway) *catalog { return &catalog{g: g} }
+
+// find returns a tool, or errNoSuchTool. A name that is not known is looked for
+// in a fresh reading, since upstreams change their tools without a word.
+func (c *catalog) find(ctx context.Context, name string) (toolschema.Tool, error) {
+	read, fresh, err := c.get(ctx)
+	if err != nil {
+		return toolschema.Tool{}, err
+	}
+	tool, ok := read.byName[name]
+	if !ok && !fresh {
+		if read, err = c.reread(ctx); err != nil {
+			return toolschema.Tool{}, err
+		}
+		tool, ok = read.byName[name]
+	}
+	if !ok {
+		return toolschema.Tool{}, errNoSuchTool
+	}
+	return tool, nil
+}
+
+// list is the response to a tools/list.
+func (c *catalog) list(ctx context.Context, request jsonrpc.Message) jsonrpc.Message {
+	read, _, err := c.get(ctx)
+	var refused *jsonrpc.Error
+	switch {
+	case errors.As(err, &refused):
+		return jsonrpc.ErrorReply(request.ID, refused)
+	case err != nil:
+		return jsonrpc.ErrorReply(request.ID, unavailable(err))
+	}
+	cursor, err := cursorOf(request.Params)
+	if err != nil {
+		return jsonrpc.ErrorReply(request.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "tools/list: " + err.Error()})
+	}
+	for _, p := range read.pages {
+		if p.cursor == cursor {
+			return jsonrpc.Result(request.ID, p.result)
+		}
+	}
+	return jsonrpc.ErrorReply(request.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "tools/list: unknown cursor"})
+}
+
+// get returns the tools, read anew if they may have changed and the upstream can
+// be asked.
+func (c *catalog) get(ctx context.Context) (read *tools, fresh bool, err error) {
+	c.mu.Lock()
+	read, stale := c.read, c.stale
+	c.mu.Unlock()
+	if read != nil && !stale {
+		return read, false, nil
+	}
+	again, err := c.reread(ctx)
+	if err != nil && read != nil {
+		return read, true, nil // the last good one stays
+	}
+	return again, true, err
+}
+
+// reread asks the upstream for all pages, once for all who want them.
+func (c *catalog) reread(ctx context.Context) (*tools, error) {
+	answer := c.flight.DoChan("tools/list", func() (any, error) {
+		ctx, cancel := context.WithTimeout(c.g.life, c.g.options.ReachWithin)
+		defer cancel()
+		c.mu.Lock()
+		c.stale = false
+		c.mu.Unlock()
+		read, err := c.readAll(ctx)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err != nil {
+			c.stale = true
+			return nil, err
+		}
+		c.read = read
+		return read, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case got := <-answer:
+		if got.Err != nil {
+			return nil, got.Err
+		}
+		return got.Val.(*tools), nil
+	}
+}
+
+// changed notes that the upstream's tools have changed, reads them, and reports
+// whether what is offered differs.
+func (c *catalog) changed(ctx context.Context) bool {
+	c.mu.Lock()
+	before := c.read
+	c.stale = true
+	c.mu.Unlock()
+	after, err := c.reread(ctx)
+	if err != nil || before == nil {
+		return before == nil
+	}
+	return !slices.EqualFunc(before.pages, after.pages, func(a, b page) bool {
+		return a.cursor == b.cursor && bytes.Equal(a.result, b.result)
+	})
+}
+
+func (c *catalog) readAll(ctx context.Context) (*tools, error) {
+	read := &tools{byName: map[string]toolschema.Tool{}}
+	for cursor, more := "", true; more; {
+		if len(read.pages) == MaxToolPages {
+			return nil, fmt.Errorf("the server's tools/list has more than %d pages", MaxToolPages)
+		}
+		result, err := c.ask(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		if cursor, more, err = c.add(read, cursor, result); err != nil {
+			return nil, err
+		}
+	}
+	return read, c.addStatusTool(read)
+}
+
+// add rewrites a page and adds it; it returns the cursor of the next one.
+func (c *catalog) add(read *tools, cursor string, result []byte) (next string, more bool, err error) {
+	rewritten, err := c.g.options.Policy.RewritePage(result)
+	if err != nil {
+		return "", false, fmt.Errorf("the server's tools/list cannot be read: %w", err)
+	}
+	for _, tool := range rewritten.Tools {
+		read.byName[tool.Name] = tool
+	}
+	offered := rewritten.Result
+	if c.g.options.Keys == KeysHarness {
+		offered, rewritten.Dropped = result, nil
+	}
+	for _, dropped := range rewritten.Dropped {
+		c.g.log.Warn().Str("tool", dropped.Name).Str("problem", dropped.Problem).Msg("a tool is not offered")
+		read.byName[dropped.Name] = toolschema.Tool{Name: dropped.Name, Problem: dropped.Problem}
+	}
+	read.pages = append(read.pages, page{cursor: cursor, result: offered})
+	o, err := rawjson.ParseObject(result)
+	if err != nil {
+		return "", false, err
+	}
+	next, more = o.String("nextCursor")
+	return next, more && next != cursor, nil
+}
+
+// addStatusTool adds the gateway's own tool to the last page, where any tool is
+// keyed and the upstream has none of that name.
+func (c *catalog) addStatusTool(read *tools) error {
+	keyed := false
+	for _, tool := range read.byName {
+		keyed = keyed || tool.Problem == "" && tool.Keyed()
+	}
+	if _, taken := read.byName[c.g.statusTool()]; taken || !keyed {
+		return nil
+	}
+	last := &read.pages[len(read.pages)-1]
+	result, err := toolschema.AppendTool(last.result, statusDefinition(c.g.statusTool()))
+	if err != nil {
+		return err
+	}
+	last.result = result
+	return nil
+}
+
+// has reports whether the upstream itself has a tool of that name, as far as is
+// known.
+func (c *catalog) has(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.read == nil {
+		return false
+	}
+	_, ok := c.read.byName[name]
+	return ok
+}
+
+// ask asks the upstream for one page.
+func (c *catalog) ask(ctx context.Context, cursor string) ([]byte, error) {
+	session, err := c.g.server.Ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var params []byte
+	if cursor != "" {
+		params = append(append([]byte(`{"cursor":`), rawjson.Quote(cursor)...), '}')
+	}
+	call, err := session.Send(ctx, jsonrpc.Request([]byte("0"), "tools/list", params))
+	if err != nil {
+		return nil, err
+	}
+	defer call.Forget()
+	answer, err := call.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if refused, ok := jsonrpc.ParseError(answer.Error); ok {
+		return nil, refused
+	}
+	return answer.Result, nil
+}
+
+func cursorOf(params []byte) (string, error) {
+	if params == nil {
+		return "", nil
+	}
+	o, err := rawjson.ParseObject(params)
+	if err != nil {
+		return "", err
+	}
+	value, ok := o.Get("cursor")
+	if !ok {
+		return "", nil
+	}
+	cursor, ok := rawjson.Unquote(value)
+	if !ok {
+		return "", errors.New("the cursor is no string")
+	}
+	return cursor, nil
+}

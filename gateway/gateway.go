@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/toolschema"
+	"github.com/mcp-idem/mcp-idem/upstream"
+)
+
+// Defaults of Options.
+const (
+	DefaultCallTimeout   = 10 * time.Minute
+	DefaultLateWindow    = time.Hour
+	DefaultWait          = 25 * time.Second
+	DefaultWindow        = 168 * time.Hour
+	DefaultNearDuplicate = 10 * time.Minute
+	// DefaultReachWithin is how long a call waits for an upstream that is being
+	// started again, before it is refused with nothing claimed.
+	DefaultReachWithin = 10 * time.Second
+	// DefaultDrainFor is how long running calls may go on after the client has
+	// closed its side.
+	DefaultDrainFor = 10 * time.Second
+	// DefaultUpstreamWindow is how long an upstream of class DEDUPLICATE is taken
+	// to honour a key.
+	DefaultUpstreamWindow = 24 * time.Hour
+)
+
+// MaxRequestsInFlight is how many requests of one client may be open at a time.
+// Over it, a request is refused and nothing is sent.
+const MaxRequestsInFlight = 4096
+
+// MaxMessageBytes is the largest message that a client may send.
+const MaxMessageBytes = 32 << 20
+
+// Options are the settings of a gateway. Zero durations are the defaults.
+type Options struct {
+	Scope         dedup.Scope // without Tool
+	Policy        toolschema.Policy
+	Keys          KeyPolicy
+	CallTimeout   time.Duration // until a caller is told EFFECT_UNKNOWN
+	LateWindow    time.Duration // how long an answer is listened for after that; negative: not at all
+	Wait          time.Duration // how long a repeated call waits for the running one
+	NearDuplicate time.Duration // how far back a call of the same content counts
+	ReachWithin   time.Duration
+	DrainFor      time.Duration
+	Judgement     upstream.Judgement // zero: upstream.DefaultJudgement
+	// Command starts the upstream; Upstream are its limits, without Handler and
+	// Observer.
+	Command  upstream.Command
+	Upstream upstream.Options
+	Log      zerolog.Logger
+}
+
+// A KeyPolicy says where keys may come from.
+type KeyPolicy string
+
+// The key policies.
+const (
+	KeysEither  KeyPolicy = "either"  // a harness's carrier, or the model's argument
+	KeysModel   KeyPolicy = "model"   // only the argument
+	KeysHarness KeyPolicy = "harness" // only a harness's carrier; tools are offered unchanged
+)
+
+// ParseKeyPolicy reads the word of a key policy.
+func ParseKeyPolicy(word string) (KeyPolicy, error) {
+	switch p := KeyPolicy(word); p {
+	case KeysEither, KeysModel, KeysHarness:
+		return p, nil
+	}
+	return "", fmt.Errorf("%q says not where keys come from: use model, harness or either", word)
+}
+
+// A Gateway stands between clients and one upstream. It is safe for concurrent
+// use.
+type Gateway struct {
+	options Options
+	log     zerolog.Logger
+	ledger  *dedup.Ledger
+	server  *upstream.Process
+	tools   *catalog
+
+	// attempts run on their own, whatever becomes of their callers.
+	attempts  sync.WaitGroup
+	listeners sync.WaitGroup  // for late answers
+	life      context.Context // ends when attempts and listeners must be given up
+	end       context.CancelCauseFunc
+	timeouts  timeouts
+	// listChanges: the upstream has declared that it announces changes of its tools.
+	listChanges atomic.Bool
+}
+
+var errShutdown = errors.New("the gateway is being shut down")
+
+// New returns a gateway on a ledger, which stays the caller's to close. The
+// upstream is started when a client is served.
+func New(ledger *dedup.Ledger, options Options) *Gateway {
+	options.fill()
+	life, end := context.WithCancelCause(context.Background())
+	g := &Gateway{options: options, log: options.Log, ledger: ledger, life: life, end: end}
+	g.tools = newCatalog(g)
+	return g
+}
+
+func (o *Options) fill() {
+	for _, d := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&o.CallTimeout, DefaultCallTimeout}, {&o.LateWindow, DefaultLateWindow}, {&o.Wait, DefaultWait},
+		{&o.NearDuplicate, DefaultNearDuplicate}, {&o.ReachWithin, DefaultReachWithin}, {&o.DrainFor, DefaultDrainFor},
+		{&o.Policy.Window, DefaultWindow},
+	} {
+		if *d.value == 0 {
+			*d.value = d.standard
+		}
+	}
+	if o.Keys == "" {
+		o.Keys = KeysEither
+	}
+	if o.Policy.StatusTool == "" {
+		o.Policy.StatusTool = StatusTool
+	}
+}

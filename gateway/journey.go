@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/toolschema"
+	"github.com/mcp-idem/mcp-idem/upstream"
+)
+
+// A journey is one tools/call on its way. Each step fills what the next ones
+// need; a step that ends the journey leaves what the caller is told in told, or
+// in failure where the protocol has an error for it. Nothing of it is shared.
+type journey struct {
+	g       *Gateway
+	from    *Caller
+	request jsonrpc.Message // as it came; never changed
+	started time.Time
+
+	call    toolschema.Call
+	bad     *toolschema.CallError // what is wrong with the call; nil: nothing
+	tool    toolschema.Tool
+	asked   dedup.Request
+	session *upstream.Session
+
+	told    told
+	failure *jsonrpc.Error
+	passed  jsonrpc.Message // the upstream's own response, handed on
+
+	upstreamTook time.Duration
+	ledgerTook   time.Duration
+}
+
+func (g *Gateway) begin(from *Caller, request jsonrpc.Message) *journey {
+	return &journey{g: g, from: from, request: request, started: time.Now()}
+}
+
+// reply is the response to the caller.
+func (j *journey) reply() jsonrpc.Message {
+	switch {
+	case j.failure != nil:
+		return jsonrpc.ErrorReply(j.request.ID, j.failure)
+	case j.passed.IsResponse():
+		return j.passed
+	}
+	return jsonrpc.Result(j.request.ID, j.told.bytes(j.tool))
+}
+
+// parse reads what the caller says. What is wrong with arguments or key matters
+// only where the tool needs a key: a reader gets them as they came.
+func (j *journey) parse() bool {
+	call, err := toolschema.ParseCall(j.request.Params)
+	j.call = call
+	if err == nil {
+		return true
+	}
+	if errors.As(err, &j.bad) && j.bad.Reason != toolschema.ReasonParams {
+		return true
+	}
+	j.failure = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "tools/call: " + err.Error() + "; nothing was sent"}
+	return false
+}
+
+// findTool learns what the tool is. A tool that the upstream does not list is
+// not called: nobody could say what calling it twice would do.
+func (j *journey) findTool(ctx context.Context) bool {
+	tool, err := j.g.tools.find(ctx, j.call.Name)
+	j.tool = tool
+	switch {
+	case err == nil && tool.Problem == "":
+		return true
+	case err == nil:
+		j.failure = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Tool " + j.call.Name + " is not offered: " + tool.Problem + "; nothing was sent"}
+	case errors.Is(err, errNoSuchTool):
+		j.failure = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + j.call.Name + "; nothing was sent"}
+	default:
+		j.told = tellUnreachable(err.Error())
+	}
+	return false
+}
+
+// needsKey reports whether the call goes by the ledger: its tool has side effects,
+// or it carries a key, which then is looked up whatever the tool is today.
+func (j *journey) needsKey() bool {
+	if j.tool.Keyed() || j.bad != nil {
+		return j.tool.Keyed()
+	}
+	_, refusal := j.key()
+	return j.call.Source != toolschema.KeyNone && refusal == nil
+}
+
+// lookUp answers from the ledger, if there is something to answer. A call whose
+// operation is running waits for it.
+func (j *journey) lookUp(ctx context.Context) bool {
+	wait := j.patience(ctx)
+	defer wait.stop()
+	for {
+		began := time.Now()
+		verdict, ok, err := j.g.ledger.Look(ctx, j.asked)
+		j.ledgerTook += time.Since(began)
+		if err != nil {
+			j.ledgerFailed(ctx, err)
+			return true
+		}
+		if !ok {
+			return false
+		}
+		busy, isBusy := verdict.(dedup.Busy)
+		if isBusy && wait.until(j.g.ledger, busy) {
+			continue
+		}
+		j.told = j.tell(ctx, verdict)
+		return true
+	}
+}
+
+// reach waits until the upstream can be written to.
+func (j *journey) reach(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, j.g.options.ReachWithin)
+	defer cancel()
+	session, err := j.g.server.Ready(ctx)
+	if err != nil {
+		j.told = tellUnreachable(err.Error())
+		return false
+	}
+	j.session = session
+	return true
+}
+
+// claim asks the ledger for leave to run; nil where it cannot be had. A call
+// whose caller is gone by now is not begun.
+func (j *journey) claim(ctx context.Context) dedup.Verdict {
+	if err := ctx.Err(); err != nil {
+		j.told = tellUnreachable("the call was cancelled before it was sent")
+		return nil
+	}
+	if !j.tool.Keyed() { // it carried a key that nobody has used, and needs none
+		j.forwardUnkeyed(ctx)
+		return nil
+	}
+	began := time.Now()
+	verdict, err := j.g.ledger.Begin(ctx, j.asked)
+	j.ledgerTook += time.Since(began)
+	if err != nil {
+		j.ledgerFailed(ctx, err)
+		return nil
+	}
+	return verdict
+}
+
+// tell finds the words for a verdict that is no leave to run.
+func (j *journey) tell(ctx context.Context, v dedup.Verdict) told {
+	switch v := v.(type) {
+	case dedup.Replay:
+		j.from.owns(v.Entry.ID)
+		return tellReplay(v.Entry)
+	case dedup.Busy:
+		if v.Entry.State == dedup.Unknown {
+			return j.g.tellUnknown(v.Entry, false)
+		}
+		return tellRunning(v.Entry)
+	case dedup.Lost:
+		return j.g.tellUnknown(v.Entry, false)
+	case dedup.Conflict:
+		return j.g.tellConflict(v)
+	case dedup.Duplicate:
+		return j.g.tellDuplicate(v, j.g.resultID(ctx, v.Entry))
+	case dedup.Expired:
+		return tellExpired(v.Entry)
+	}
+	panic("gateway: a lease is no answer")
+}
+
+func (j *journey) ledgerFailed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return // the caller went away; that is no fault of the ledger
+	}
+	j.g.log.Error().Err(err).Str("tool", j.call.Name).Msg("the ledger could not be used; the call was not sent")
+	j.told = tellLedger()
+}
+
+// log writes the one line of a call. It never holds keys, arguments or results.
+func (j *journey) log() {
+	event := j.g.log.Info()
+	if j.told.outcome.Outcome == EffectUnknown {
+		event = j.g.log.Warn()
+	}
+	event = event.Str("tool", j.call.Name).Dur("took_ms", time.Since(j.started))
+	if j.failure != nil {
+		event.Int("code", j.failure.Code).Msg("call refused")
+		return
+	}
+	o := j.told.outcome
+	if o.Outcome != "" {
+		event = event.Str("outcome", o.Outcome).Bool("was_replay", o.WasReplay).Dur("ledger_ms", j.ledgerTook)
+	}
+	if o.OperationID != nil {
+		event = event.Str("operation_id", *o.OperationID).Int("attempt", *o.Attempt)
+	}
+	if o.Reason != nil {
+		event = event.Str("reason", *o.Reason)
+	}
+	if j.upstreamTook > 0 {
+		event = event.Dur("upstream_ms", j.upstreamTook)
+	}
+	event.Msg("call")
+}

@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+	"github.com/mcp-idem/mcp-idem/toolschema"
+	"github.com/mcp-idem/mcp-idem/upstream"
+)
+
+// codeUnavailable is the JSON-RPC error of a request that could not be handed on,
+// or whose answer was lost. The range is free for implementations.
+const codeUnavailable = -32000
+
+// A cancelledError is the cause of a context whose client has cancelled the
+// request, with the client's own words.
+type cancelledError struct{ notification jsonrpc.Message }
+
+func (*cancelledError) Error() string { return "the client cancelled the request" }
+
+// relay hands a request on as it came, and its response back as it came.
+func (g *Gateway) relay(ctx context.Context, request jsonrpc.Message) jsonrpc.Message {
+	reach, cancel := context.WithTimeout(ctx, g.options.ReachWithin)
+	session, err := g.server.Ready(reach)
+	cancel()
+	if err != nil {
+		return jsonrpc.ErrorReply(request.ID, unavailable(err))
+	}
+	answer, err := forward(ctx, session, request)
+	if err != nil {
+		return jsonrpc.ErrorReply(request.ID, unavailable(err))
+	}
+	return answer
+}
+
+// forward sends a request and waits for its answer. When the client cancels it,
+// the upstream is told so in the client's words.
+func forward(ctx context.Context, session *upstream.Session, request jsonrpc.Message) (jsonrpc.Message, error) {
+	call, err := session.Send(ctx, request)
+	if err != nil {
+		return jsonrpc.Message{}, err
+	}
+	defer call.Forget()
+	answer, err := call.Wait(ctx)
+	var cancelled *cancelledError
+	if err != nil && errors.As(context.Cause(ctx), &cancelled) {
+		if params, bad := rawjson.ParseObject(cancelled.notification.Params); bad == nil {
+			_ = session.Notify(cancelled.notification.With("params", params.Set("requestId", call.ID()))) // a lost one changes nothing
+		}
+	}
+	return answer, err
+}
+
+func unavailable(err error) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: codeUnavailable, Message: err.Error()}
+}
+
+// pass hands a call on whose tool needs no key.
+func (j *journey) pass(ctx context.Context) jsonrpc.Message {
+	if j.reach(ctx) {
+		j.forwardUnkeyed(ctx)
+	}
+	return j.reply()
+}
+
+// forwardUnkeyed sends a call without claiming anything, and hands the answer on
+// as it came.
+func (j *journey) forwardUnkeyed(ctx context.Context) {
+	request := j.request
+	if j.bad == nil {
+		request = request.With("params", j.call.Forward(j.tool, ""))
+	}
+	began := time.Now()
+	answer, err := forward(ctx, j.session, request)
+	j.upstreamTook = time.Since(began)
+	var unsent *upstream.NotSent
+	switch {
+	case err == nil:
+		j.passed = answer
+	case errors.As(err, &unsent):
+		j.told = tellUnreachable(err.Error())
+	case j.tool.Class == toolschema.ClassReadOnly:
+		j.failure = unavailable(err)
+	default:
+		j.told = tellUnguarded(err)
+	}
+}
+
+// tellUnguarded: a call that nobody records was sent, and its answer is lost.
+func tellUnguarded(err error) told {
+	advice := "Tell the user, and go on without it."
+	return told{
+		text:    "EFFECT_UNKNOWN: the call was sent, but its answer was lost (" + err.Error() + "). It MAY have been executed, and this tool's calls are not recorded. " + advice,
+		outcome: Outcome{Outcome: EffectUnknown, Effect: effectUnknown}.next(actAskHuman, 0, advice),
+	}
+}

@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+	"github.com/mcp-idem/mcp-idem/toolschema"
+)
+
+// StatusTool is the name of the gateway's own tool.
+const StatusTool = "idempotency_status"
+
+func (g *Gateway) statusTool() string { return g.options.Policy.StatusTool }
+
+// statusDefinition is the tool as it is listed.
+func statusDefinition(name string) []byte {
+	definition, err := json.Marshal(map[string]any{
+		"name": name,
+		"description": "Tells what became of an earlier call that had an idempotency_key: whether it was executed, is still running, or is unknown. " +
+			"Give operation_id, or tool and idempotency_key. It executes nothing.",
+		"inputSchema": map[string]any{
+			"type": "object",
+			"properties": map[string]any{
+				"operation_id":    map[string]any{"type": "string", "description": "The operation_id of an earlier outcome, op_…"},
+				"tool":            map[string]any{"type": "string", "description": "The tool that was called; goes with idempotency_key"},
+				"idempotency_key": map[string]any{"type": "string", "description": "The key that the call had; goes with tool"},
+				"arguments":       map[string]any{"type": "object", "description": "The arguments of the call, without the key: with them the recorded result is shown to a new session too"},
+				"check":           map[string]any{"type": "boolean", "description": "Run the tool's effect check first, where one is configured"},
+			},
+		},
+		"annotations": map[string]any{"title": "Status of an earlier call", "readOnlyHint": true, "openWorldHint": false},
+	})
+	if err != nil {
+		panic("gateway: the status tool is made of plain values: " + err.Error())
+	}
+	return definition
+}
+
+// asksForStatus reports whether the call is for the gateway's own tool.
+func (j *journey) asksForStatus() bool {
+	return j.call.Name == j.g.statusTool() && !j.g.tools.has(j.call.Name)
+}
+
+// statusQuestion is what idempotency_status is asked.
+type statusQuestion struct {
+	OperationID string          `json:"operation_id"`
+	Tool        string          `json:"tool"`
+	Key         string          `json:"idempotency_key"`
+	Arguments   json.RawMessage `json:"arguments"`
+}
+
+// status answers from the ledger. It is an error only where it cannot answer.
+func (j *journey) status(ctx context.Context) jsonrpc.Message {
+	question, err := readStatusQuestion(j.request.Params)
+	if err != nil {
+		j.told = tellRefused(dedup.Reason(toolschema.ReasonArguments), err.Error(), `Give {"operation_id":"op_…"}, or {"tool":"…","idempotency_key":"…"}.`)
+		return j.reply()
+	}
+	e, err := j.g.statusEntry(ctx, question)
+	switch {
+	case errors.Is(err, dedup.ErrNotFound):
+		j.told = j.g.tellNotFound()
+	case err != nil:
+		j.ledgerFailed(ctx, err)
+	default:
+		j.told = j.g.tellStatus(e)
+		if j.mayRead(e, question) {
+			return jsonrpc.Result(j.request.ID, withRecorded(j.told.bytes(j.tool), e.Result))
+		}
+	}
+	return j.reply()
+}
+
+func readStatusQuestion(params []byte) (q statusQuestion, err error) {
+	o, err := rawjson.ParseObject(params)
+	if err != nil {
+		return q, err
+	}
+	arguments, _ := o.Get("arguments")
+	if err := json.Unmarshal(arguments, &q); err != nil {
+		return q, errors.New("the arguments cannot be read")
+	}
+	if q.OperationID == "" && (q.Tool == "" || q.Key == "") {
+		return q, errors.New("the arguments name no operation")
+	}
+	return q, nil
+}
+
+// statusEntry finds the operation within the gateway's namespace.
+func (g *Gateway) statusEntry(ctx context.Context, q statusQuestion) (dedup.Entry, error) {
+	if q.OperationID != "" {
+		id, err := dedup.ParseOperationID(q.OperationID)
+		if err != nil {
+			return dedup.Entry{}, dedup.ErrNotFound
+		}
+		return g.ledger.Operation(ctx, g.options.Scope.Namespace, id)
+	}
+	key, err := dedup.ParseKey(q.Key, q.Tool)
+	if err != nil {
+		return dedup.Entry{}, dedup.ErrNotFound // such a key has no operation
+	}
+	return g.ledger.OperationOf(ctx, g.scope(q.Tool), key)
+}
+
+// mayRead reports whether the caller has shown that the operation is its own: a
+// key can be guessed, and must not open another session's answer.
+func (j *journey) mayRead(e dedup.Entry, q statusQuestion) bool {
+	if e.State != dedup.Completed || e.Kept != dedup.KeptWhole {
+		return false
+	}
+	if j.from.isOwner(e.ID) {
+		return true
+	}
+	if q.Arguments == nil || e.FingerprintVersion != toolschema.FingerprintVersion {
+		return false
+	}
+	call, err := toolschema.ParseCall(fmt.Appendf(nil, `{"name":%s,"arguments":%s}`, rawjson.Quote(e.Scope.Tool), q.Arguments))
+	if err != nil {
+		return false
+	}
+	fingerprint, err := call.Fingerprint()
+	return err == nil && dedup.Digest(fingerprint) == e.Fingerprint
+}
+
+// tellStatus says how an operation stands.
+func (g *Gateway) tellStatus(e dedup.Entry) told {
+	t := told{}
+	at := fmt.Sprintf("%s (%s)", when(e.ClaimedAt), e.ID)
+	switch {
+	case e.State == dedup.Completed && e.Reason == reasonTask:
+		t.text, t.outcome = "ACCEPTED: the call was accepted as a task on "+at+".", acceptedTask(e)
+	case e.State == dedup.Completed && e.IsError:
+		t.text, t.outcome = "COMPLETED (error): the call was answered with an error on "+at+".", answeredError(e)
+	case e.State == dedup.Completed:
+		t.text, t.outcome = "COMPLETED: the call was executed on "+at+".", completed(e)
+	case e.State == dedup.Unknown:
+		t = g.tellUnknown(e, e.Class == string(toolschema.ClassSafeRetry))
+	case e.State == dedup.Released:
+		advice := "The key is free: the call may be sent again with it."
+		t.text = "FAILED_BEFORE_INPUT: the call of " + at + " was not executed. " + advice
+		t.outcome = outcomeOf(e, FailedBeforeInput, effectNotExecuted).next(actRetrySameKey, 0, advice)
+	default:
+		t = tellRunning(e)
+	}
+	t.notError = true
+	return t
+}
+
+// tellNotFound: the ledger has no such operation. Before its beginning, that is no
+// evidence that nothing was executed.
+func (g *Gateway) tellNotFound() told {
+	since := g.ledger.Since()
+	advice := "Nothing was executed through this gateway under it since then; of earlier calls it knows nothing."
+	o := notSent(NotFound, "").next(actNone, 0, advice)
+	o.LedgerSince = stamp(since)
+	return told{text: fmt.Sprintf("NOT_FOUND: the ledger has no such operation since %s. %s", when(since), advice), outcome: o, notError: true}
+}
+
+// withRecorded adds the recorded result to an answer of the status tool.
+func withRecorded(answer, recorded []byte) []byte {
+	answer = appendText(answer, "The recorded result: "+string(recorded))
+	o, err := rawjson.ParseObject(answer)
+	if err != nil {
+		return answer
+	}
+	structured, _ := o.Get("structuredContent")
+	inner, err := rawjson.ParseObject(structured)
+	if err != nil {
+		return answer
+	}
+	return o.Set("structuredContent", inner.Set("result", recorded))
+}
+
+// resultID is what the recorded result of an earlier call says of what it made,
+// for a person to recognise it.
+func (g *Gateway) resultID(ctx context.Context, e dedup.Entry) string {
+	if e.State != dedup.Completed || e.Kept != dedup.KeptWhole {
+		return ""
+	}
+	e, err := g.ledger.Operation(ctx, g.options.Scope.Namespace, e.ID)
+	if err != nil {
+		return ""
+	}
+	result, err := rawjson.ParseObject(e.Result)
+	if err != nil {
+		return ""
+	}
+	structured, _ := result.Get("structuredContent")
+	content, err := rawjson.ParseObject(structured)
+	if err != nil {
+		return ""
+	}
+	id, _ := content.Get("id")
+	const longest = 80
+	if len(id) > longest || len(id) == 0 || id[0] == '{' || id[0] == '[' {
+		return ""
+	}
+	return string(id)
+}

@@ -1,0 +1,209 @@
+package toolschema
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+)
+
+// A Class says how calls of a tool may be repeated. The zero value is no class.
+type Class string
+
+// The classes. All but ClassReadOnly and ClassUnguarded need a key.
+const (
+	// ClassReadOnly has no side effects: passed through, nothing is recorded.
+	ClassReadOnly Class = "READ_ONLY"
+	// ClassUnguarded has side effects that the operator chose not to guard.
+	ClassUnguarded Class = "UNGUARDED"
+	// ClassSafeRetry is naturally idempotent: after an unknown outcome the same
+	// key may run again.
+	ClassSafeRetry Class = "SAFE_RETRY"
+	// ClassDeduplicate has an upstream that honours a key of its own.
+	ClassDeduplicate Class = "DEDUPLICATE"
+	// ClassRequiresEffectCheck has a read-back that tells whether it executed.
+	ClassRequiresEffectCheck Class = "REQUIRES_EFFECT_CHECK"
+	// ClassNonRetryable is every other tool with side effects.
+	ClassNonRetryable Class = "NON_RETRYABLE"
+)
+
+var classes = []Class{
+	ClassReadOnly, ClassUnguarded, ClassSafeRetry,
+	ClassDeduplicate, ClassRequiresEffectCheck, ClassNonRetryable,
+}
+
+// ParseClass accepts exactly the words of the Class constants. Its error lists
+// them.
+func ParseClass(s string) (Class, error) {
+	if c := Class(s); slices.Contains(classes, c) {
+		return c, nil
+	}
+	names := make([]string, len(classes))
+	for i, c := range classes {
+		names[i] = string(c)
+	}
+	return "", fmt.Errorf("unknown class %q: want one of %s", s, strings.Join(names, ", "))
+}
+
+// Keyed reports whether calls of the class need an idempotency key. It is true
+// for the zero value too: what nobody classified is guarded.
+func (c Class) Keyed() bool { return c != ClassReadOnly && c != ClassUnguarded }
+
+// NearDuplicate says what happens to a call under a new key whose content
+// equals that of a recent one.
+type NearDuplicate string
+
+// The ways to treat a near-duplicate.
+const (
+	NearDuplicateOff     NearDuplicate = "off"     // executed, nothing is said
+	NearDuplicateWarn    NearDuplicate = "warn"    // executed, and the result says so
+	NearDuplicateConfirm NearDuplicate = "confirm" // refused until the caller repeats it knowingly
+	NearDuplicateAsk     NearDuplicate = "ask"     // a person decides; as confirm where nobody can be asked
+)
+
+// An Override is the operator's word on the tools that its pattern names.
+type Override struct {
+	// Pattern is a tool's name or a glob in the syntax of path.Match, except
+	// that "*" and "?" match "/" too: tool names are not paths.
+	Pattern string
+	Class   Class
+}
+
+// ParseOverride reads "GLOB=CLASS". The last "=" separates, so that a name may
+// contain one.
+func ParseOverride(s string) (Override, error) {
+	at := strings.LastIndexByte(s, '=')
+	if at < 0 {
+		return Override{}, fmt.Errorf("class override %q: want GLOB=CLASS", s)
+	}
+	if at == 0 {
+		return Override{}, fmt.Errorf("class override %q: the glob before = is empty", s)
+	}
+	class, err := ParseClass(s[at+1:])
+	if err != nil {
+		return Override{}, fmt.Errorf("class override %q: %w", s, err)
+	}
+	if _, err := path.Match(s[:at], ""); err != nil {
+		return Override{}, fmt.Errorf("class override %q: bad glob %q", s, s[:at])
+	}
+	return Override{Pattern: s[:at], Class: class}, nil
+}
+
+// matches reports whether the pattern, taken as a glob, names the tool.
+func (o Override) matches(name string) bool {
+	// path.Match keeps "*" from crossing a slash, so no slash is shown to it.
+	flat := strings.NewReplacer("/", "\x1f")
+	ok, err := path.Match(flat.Replace(o.Pattern), flat.Replace(name))
+	return ok && err == nil
+}
+
+// A Policy is what decides on classes and on the texts of rewritten tools. The
+// zero value believes names only.
+type Policy struct {
+	// Overrides are the operator's. A pattern that equals the name beats a
+	// glob; among equals the later beats the earlier.
+	Overrides []Override
+	// TrustAnnotations lets the upstream's annotations speak before the name.
+	TrustAnnotations bool
+	// Window is how long a recorded answer is replayed, in whole seconds. It is
+	// stated in descriptions.
+	Window time.Duration
+	// StatusTool is the name of the gateway's own status tool, "" without one.
+	StatusTool string
+}
+
+// A Decision is the class of a tool and the reason for it.
+type Decision struct {
+	Class Class
+	// ByOperator reports whether an override decided.
+	ByOperator bool
+	// Rule names what decided, for people: `verb "refund"`, `override "get_*"`.
+	Rule string
+	// NearDuplicate is NearDuplicateConfirm for keyed tools that send or create
+	// something, else NearDuplicateOff.
+	NearDuplicate NearDuplicate
+}
+
+// Classify decides on a tool by its name and by its annotations, a raw JSON
+// object or nil. Annotations that cannot be read count as absent.
+//
+// The operator's word comes first, then trusted annotations, then the verb in
+// the name; a tool that none of them describes has side effects, as the
+// protocol itself assumes.
+func (p Policy) Classify(name string, annotations []byte) Decision {
+	said := readName(name)
+	d, ok := p.override(name)
+	if !ok && p.TrustAnnotations {
+		d, ok = byAnnotations(readHints(annotations), said)
+	}
+	if !ok {
+		d = byName(said)
+	}
+	d.NearDuplicate = NearDuplicateOff
+	if d.Class.Keyed() && said.creates {
+		d.NearDuplicate = NearDuplicateConfirm
+	}
+	return d
+}
+
+func (p Policy) override(name string) (Decision, bool) {
+	for _, exact := range []bool{true, false} {
+		for _, o := range slices.Backward(p.Overrides) {
+			if (exact && o.Pattern == name) || (!exact && o.matches(name)) {
+				return Decision{Class: o.Class, ByOperator: true, Rule: fmt.Sprintf("override %q", o.Pattern)}, true
+			}
+		}
+	}
+	return Decision{}, false
+}
+
+// hints are the annotations that matter here; nil means not given.
+type hints struct{ readOnly, idempotent *bool }
+
+func readHints(annotations []byte) hints {
+	o, err := rawjson.ParseObject(annotations)
+	if err != nil {
+		return hints{}
+	}
+	get := func(name string) *bool {
+		value, _ := o.Get(name)
+		yes := string(value) == "true"
+		if !yes && string(value) != "false" {
+			return nil
+		}
+		return &yes
+	}
+	return hints{readOnly: get("readOnlyHint"), idempotent: get("idempotentHint")}
+}
+
+func byAnnotations(h hints, said reading) (Decision, bool) {
+	is := func(hint *bool) bool { return hint != nil && *hint }
+	switch {
+	case is(h.readOnly) && said.sense == mutates:
+		return Decision{Class: ClassNonRetryable, Rule: fmt.Sprintf("verb %q overrules readOnlyHint", said.word)}, true
+	case is(h.readOnly):
+		return Decision{Class: ClassReadOnly, Rule: "annotation readOnlyHint"}, true
+	case is(h.idempotent) && said.creates:
+		return Decision{Class: ClassNonRetryable, Rule: fmt.Sprintf("verb %q overrules idempotentHint", said.word)}, true
+	case is(h.idempotent):
+		return Decision{Class: ClassSafeRetry, Rule: "annotation idempotentHint"}, true
+	case h.readOnly != nil:
+		return Decision{Class: ClassNonRetryable, Rule: "annotation readOnlyHint false"}, true
+	}
+	return Decision{}, false
+}
+
+func byName(said reading) Decision {
+	switch said.sense {
+	case reads:
+		return Decision{Class: ClassReadOnly, Rule: fmt.Sprintf("word %q", said.word)}
+	case unclear:
+		if said.word == "" {
+			return Decision{Class: ClassNonRetryable, Rule: "no annotation, no known verb"}
+		}
+	}
+	return Decision{Class: ClassNonRetryable, Rule: fmt.Sprintf("verb %q", said.word)}
+}

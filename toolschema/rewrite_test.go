@@ -1,0 +1,235 @@
+package toolschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func rewrite(t *testing.T, p Policy, definition string) Tool {
+	t.Helper()
+	tool, err := p.Rewrite([]byte(definition))
+	require.NoError(t, err, definition)
+	return tool
+}
+
+func TestRewriteAddsAndKeepsEveryOtherByte(t *testing.T) {
+	t.Parallel()
+	p := Policy{Window: 168 * time.Hour, StatusTool: "idempotency_status"}
+	tool := rewrite(t, p, `{ "name":"create_x","description":"Makes \u0041n x.","x-y":1.0,
+ "inputSchema":{"type":"object","properties":{"n":{"maximum":1e400}} , "required":["n"],"additionalProperties":false},
+ "annotations":{"readOnlyHint":false,"odd":null},"_meta":{"a":1}}`)
+	assert.Equal(t, `{ "name":"create_x","description":"Makes \u0041n x.\n\n`+p.policyText()+`","x-y":1.0,
+ "inputSchema":{"type":"object","properties":{"n":{"maximum":1e400},"idempotency_key":`+string(keySchema())+
+		`,"idempotency_repeat_of":`+string(repeatSchema())+`} , "required":["idempotency_key","n"],"additionalProperties":false},
+ "annotations":{"readOnlyHint":false,"odd":null},"_meta":{"a":1,"mcp-idem/policy":`+
+		`{"class":"NON_RETRYABLE","window_seconds":604800,"near_duplicate":"confirm","status_tool":"idempotency_status"}}}`, string(tool.Definition))
+	assert.Equal(t, "create_x", tool.Name)
+	assert.True(t, tool.Keyed())
+	assert.True(t, tool.AnnotatesOutput)
+	assert.False(t, tool.HasOutputSchema)
+}
+
+func TestRewriteCreatesWhatIsAbsent(t *testing.T) {
+	t.Parallel()
+	tool := rewrite(t, Policy{}, `{"name":"click","inputSchema":{"type":"object"}}`)
+	assert.Equal(t, `{"name":"click","inputSchema":{"type":"object","properties":{"idempotency_key":`+string(keySchema())+
+		`},"required":["idempotency_key"]},"description":"`+Policy{}.policyText()+
+		`","_meta":{"mcp-idem/policy":{"class":"NON_RETRYABLE","window_seconds":0,"near_duplicate":"off"}}}`, string(tool.Definition))
+}
+
+func TestTheKeySchemaSaysWhatItHasTo(t *testing.T) {
+	t.Parallel()
+	var schema struct {
+		Type, Description    string
+		MinLength, MaxLength int
+		Pattern, Format      *string
+	}
+	require.NoError(t, json.Unmarshal(keySchema(), &schema))
+	assert.Equal(t, "string", schema.Type)
+	assert.Equal(t, []int{MinKeyLength, MaxKeyLength}, []int{schema.MinLength, schema.MaxLength})
+	assert.Nil(t, schema.Pattern)
+	assert.Nil(t, schema.Format)
+	for _, part := range []string{ExampleKey, "verb:thing:occurrence", "one key per intended effect", "SAME key", "new intent", "personal data"} {
+		assert.Contains(t, schema.Description, part)
+	}
+}
+
+func TestWindowIsSpelledInItsLargestWholeUnit(t *testing.T) {
+	t.Parallel()
+	for window, want := range map[time.Duration]string{
+		168 * time.Hour: "7 days", 24 * time.Hour: "1 day", 36 * time.Hour: "36 hours", time.Hour: "1 hour",
+		90 * time.Minute: "90 minutes", 61 * time.Second: "61 seconds", 0: "0 seconds",
+	} {
+		assert.Equal(t, want, spell(window))
+		assert.Contains(t, Policy{Window: window}.policyText(), want)
+	}
+}
+
+func TestReadOnlyToolsAreNeverRewritten(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{`{"$ref":"#/$defs/x"}`, `true`, `null`, `{"type":"object","properties":{"idempotency_key":{}}}`} {
+		definition := `{"name":"get_x","inputSchema":` + schema + `,"outputSchema":{"additionalProperties":false}}`
+		tool := rewrite(t, Policy{}, definition)
+		assert.Equal(t, definition, string(tool.Definition))
+		assert.Empty(t, tool.Problem)
+		assert.False(t, tool.Keyed())
+		assert.False(t, tool.Native)
+		assert.False(t, tool.AnnotatesOutput)
+		call := parseCall(t, `{"name":"get_x","arguments":{"idempotency_key":"k"}}`)
+		kept := strings.Contains(string(call.Forward(tool, "")), "idempotency_key")
+		assert.Equal(t, strings.Contains(schema, "idempotency_key"), kept, "a key stays only where the schema has it")
+	}
+}
+
+func TestUnreadableDefinitionsAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, definition := range []string{``, `[]`, `{}`, `{"name":1}`, `{"name":""}`, `{"name":"a","name":"b"}`} {
+		_, err := Policy{}.Rewrite([]byte(definition))
+		require.Error(t, err, definition)
+	}
+}
+
+func TestShapesThatCannotTakeAKeyAreNamed(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		`null`:                             "is unreadable",
+		`true`:                             "is unreadable",
+		`{"type":"string"}`:                "type other than object",
+		`{"type":["array","null"]}`:        "type other than object",
+		`{"properties":[]}`:                "unreadable properties",
+		`{"required":true}`:                "required that is not a list",
+		`{"required":["idempotency_key"]}`: "requires idempotency_key",
+		`{"$ref":"#/$defs/a"}`:             "has $ref at its root",
+		`{"const":{}}`:                     "has const at its root",
+		`{"enum":[{}]}`:                    "has enum at its root",
+		`{"anyOf":[{"additionalProperties":false}]}`:                                  "root anyOf",
+		`{"oneOf":[{"maxProperties":1}]}`:                                             "root oneOf",
+		`{"allOf":[{"$ref":"https://a.example/b"}]}`:                                  "root allOf",
+		`{"not":{"minProperties":3}}`:                                                 "root not",
+		`{"if":{"properties":{"idempotency_key":{}}}}`:                                "root if",
+		`{"dependentRequired":{"a":["idempotency_key"]}}`:                             "dependentRequired",
+		`{"dependentSchemas":{"a":{"additionalProperties":false}}}`:                   "dependentSchemas",
+		`{"dependencies":{"idempotency_key":["a"]}}`:                                  "dependencies",
+		`{"patternProperties":{"_key$":{"type":"integer"}}}`:                          "patternProperties",
+		`{"patternProperties":{"(?!x)":{}}}`:                                          "patternProperties",
+		`{"patternProperties":[]}`:                                                    "patternProperties",
+		`{"propertyNames":{"maxLength":5}}`:                                           "propertyNames",
+		`{"propertyNames":{"format":"uuid"}}`:                                         "propertyNames",
+		`{"propertyNames":false}`:                                                     "propertyNames",
+		`{"maxProperties":1.5}`:                                                       "maxProperties of 1.5",
+		`{"$schema":"http://json-schema.org/draft-03/schema#"}`:                       "draft 03",
+		`{"properties":{"a":{"items":{"$ref":"#"}}}}`:                                 "recursive reference",
+		`{"properties":{"a":{"items":{"$\u0072ef":"#"}}}}`:                            "recursive reference",
+		`{"$anchor":"me","properties":{"a":{"$ref":"#me"}}}`:                          "recursive reference",
+		`{"$dynamicAnchor":"me","properties":{"a":{"$dynamicRef":"#me"}}}`:            "recursive reference",
+		`{"$id":"https://a.example/s.json","properties":{"a":{"$ref":"s.json"}}}`:     "recursive reference",
+		`{"id":"https://a.example/s.json#","properties":{"a":{"$ref":"/x/s.json#"}}}`: "recursive reference",
+		`{"properties":{"idempotency_repeat_of":{}}}`:                                 "property idempotency_repeat_of of its own",
+		`{"properties":{"idempotency_key":{"type":"integer"}}}`:                       "does not take any string",
+		`{"properties":{"idempotency_key":{"enum":["a"]}}}`:                           "does not take any string",
+		`{"properties":{"idempotency_key":{"anyOf":[{"type":"null"}]}}}`:              "does not take any string",
+		`{"properties":{"idempotency_key":{"maxLength":20}}}`:                         "no more than 20 characters",
+		`{"properties":{"idempotency_key":false}}`:                                    "no schema that can be described",
+	} {
+		definition := `{"name":"create_x","inputSchema":` + schema + `}`
+		tool := rewrite(t, Policy{}, definition)
+		assert.Contains(t, tool.Problem, "inputSchema ", schema)
+		assert.Contains(t, tool.Problem, want, schema)
+		assert.NotContains(t, tool.Problem, "\n")
+		assert.Equal(t, definition, string(tool.Definition), "what has a problem is not touched")
+		assert.False(t, tool.Native)
+	}
+	for definition, want := range map[string]string{
+		`{"name":"create_x"}`: "inputSchema",
+		`{"name":"create_x","inputSchema":{},"description":7}`: "description is not a string",
+		`{"name":"create_x","inputSchema":{},"_meta":7}`:       "_meta is unreadable",
+	} {
+		assert.Contains(t, rewrite(t, Policy{}, definition).Problem, want)
+	}
+}
+
+func TestOrdinaryShapesTakeAKey(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		`{}`,
+		`{"type":["object","null"]}`,
+		`{"$schema":"http://json-schema.org/draft-04/schema#","id":"https://a.example/s","properties":{"a":{"$ref":"#/definitions/d"}},"definitions":{"d":{}}}`,
+		`{"$id":"https://a.example/s.json","properties":{"a":{"$ref":"#/$defs/d"}},"$defs":{"d":{}}}`,
+		`{"properties":{"a":{"$ref":"#other","description":"#"},"$ref":{"type":"string"}}}`,
+		`{"anyOf":[{"required":["a"]},{"required":["b"],"title":"B"}]}`,
+		`{"not":{"required":["a","b"]},"unevaluatedProperties":false}`,
+		`{"patternProperties":{"^x-":{}},"propertyNames":{"pattern":"^[a-z_-]+$","minLength":1}}`,
+		`{"dependentRequired":{"a":["b"]},"dependentSchemas":{"a":{"required":["c"]}},"dependencies":{"a":["b"]}}`,
+		`{"minProperties":1,"maxProperties":3}`,
+	} {
+		tool := rewrite(t, Policy{}, `{"name":"create_x","inputSchema":`+schema+`}`)
+		assert.Empty(t, tool.Problem, schema)
+		assert.Contains(t, string(tool.Definition), `"required":["idempotency_key"`)
+	}
+}
+
+func TestCountedSchemasCountTheKeyAndDoWithoutRepeat(t *testing.T) {
+	t.Parallel()
+	tool := rewrite(t, Policy{}, `{"name":"create_x","inputSchema":{"minProperties":1,"maxProperties":9}}`)
+	assert.Contains(t, string(tool.Definition), `{"minProperties":2,"maxProperties":10,`)
+	assert.NotContains(t, string(tool.Definition), RepeatProperty)
+	assert.Equal(t, NearDuplicateWarn, tool.NearDuplicate)
+	assert.Contains(t, string(tool.Definition), `"near_duplicate":"warn"`)
+}
+
+func TestItsOwnKeyBecomesRequiredAndKeepsItsSchema(t *testing.T) {
+	t.Parallel()
+	for own, want := range map[string]string{
+		`{"type":"string","description":"Theirs.","pattern":"x"}`: `{"type":"string","description":%q,"pattern":"x"}`,
+		`{"anyOf":[{"type":"string"},{"type":"null"}]}`:           `{"anyOf":[{"type":"string"},{"type":"null"}],"description":%q}`,
+	} {
+		tool := rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"properties":{"idempotency_key":`+own+`,"a":{}},"maxProperties":2}}`)
+		require.Empty(t, tool.Problem)
+		assert.True(t, tool.Native)
+		text := keyText
+		if strings.Contains(own, "Theirs.") {
+			text += "\n\nTheirs."
+		}
+		assert.Contains(t, string(tool.Definition),
+			`"inputSchema":{"properties":{"idempotency_key":`+fmt.Sprintf(want, text)+`,"a":{}},"maxProperties":2,"required":["idempotency_key"]}`)
+	}
+	tool := rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"properties":{"idempotency_key":true},"required":["a","idempotency_key"]}}`)
+	assert.Contains(t, string(tool.Definition), `"required":["a","idempotency_key"]`)
+	assert.True(t, tool.Native)
+}
+
+func TestOutputSchemas(t *testing.T) {
+	t.Parallel()
+	added := `"idempotency":` + string(outcomeSchema())
+	for schema, want := range map[string]string{ // "" where the outcome cannot be allowed
+		`{"type":"object"}`:                                              `{"type":"object"}`,
+		`{"additionalProperties":true}`:                                  `{"additionalProperties":true}`,
+		`{"additionalProperties":false}`:                                 `{"additionalProperties":false,"properties":{` + added + `}}`,
+		`{"properties":{"a":{}},"additionalProperties":{"type":"null"}}`: `{"properties":{"a":{},` + added + `},"additionalProperties":{"type":"null"}}`,
+		`{"unevaluatedProperties":false}`:                                `{"unevaluatedProperties":false,"properties":{` + added + `}}`,
+		`{"properties":{"idempotency":{}}}`:                              "",
+		`{"maxProperties":3}`:                                            "",
+		`{"$ref":"#/$defs/a"}`:                                           "",
+		`{"anyOf":[{"additionalProperties":false}]}`:                     "",
+		`{"type":"array"}`:                                               "",
+		`{"patternProperties":{"^i":{"type":"string"}}}`:                 "",
+	} {
+		tool := rewrite(t, Policy{}, `{"name":"create_x","inputSchema":{},"outputSchema":`+schema+`}`)
+		require.Empty(t, tool.Problem)
+		assert.True(t, tool.HasOutputSchema)
+		assert.Equal(t, want != "", tool.AnnotatesOutput, schema)
+		if want == "" {
+			want = schema
+		}
+		assert.Contains(t, string(tool.Definition), `"outputSchema":`+want, schema)
+		if tool.AnnotatesOutput {
+			requireOutcomeRule(t, []byte(`{"outputSchema":`+schema+`}`), tool.Definition)
+		}
+	}
+}

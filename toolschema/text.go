@@ -1,0 +1,125 @@
+package toolschema
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+)
+
+// The members that a keyed tool takes besides its own.
+const (
+	// KeyProperty carries the model's idempotency key.
+	KeyProperty = "idempotency_key"
+	// RepeatProperty carries the id of an earlier operation that the caller
+	// knowingly repeats.
+	RepeatProperty = "idempotency_repeat_of"
+	// OutcomeProperty is the member that a replay adds to structuredContent.
+	OutcomeProperty = "idempotency"
+	// PolicyMeta is the member of a tool's _meta that states its policy.
+	PolicyMeta = "mcp-idem/policy"
+)
+
+// The length of a key in characters, as the schema demands it.
+const (
+	MinKeyLength = 8
+	MaxKeyLength = 255
+)
+
+// ExampleKey is the key that descriptions show. As a real key it is worthless,
+// because every model has read it.
+const ExampleKey = "refund:order-4812:1"
+
+// A provider's usual "must be unique for every request" makes models mint a new
+// key for a retry, which is the one thing that a key must prevent. So the text
+// speaks of effects and retries, never of requests.
+const keyText = "Names the one effect that this call is meant to have, as verb:thing:occurrence, for example " +
+	ExampleKey + ". Use one key per intended effect. On any retry, timeout or unknown result send the SAME key. " +
+	"Use a new key only for a new intent. Put no personal data in it."
+
+const repeatText = "Only when a call was refused as a duplicate of an earlier one and is really wanted a second time: " +
+	"the operation_id named in that refusal."
+
+const outcomeText = "Present on a replayed answer: when the call was executed, and that it was not executed again."
+
+// keySchema is a plain string property. Strict modes of model APIs refuse
+// pattern and format, so neither is used.
+func keySchema() []byte {
+	return fmt.Appendf(nil, `{"type":"string","minLength":%d,"maxLength":%d,"description":%s}`,
+		MinKeyLength, MaxKeyLength, rawjson.Quote(keyText))
+}
+
+func repeatSchema() []byte {
+	return fmt.Appendf(nil, `{"type":"string","description":%s}`, rawjson.Quote(repeatText))
+}
+
+func outcomeSchema() []byte {
+	return fmt.Appendf(nil, `{"type":"object","description":%s}`, rawjson.Quote(outcomeText))
+}
+
+// policyText is the line that a keyed tool's description ends with.
+func (p Policy) policyText() string {
+	line := "Executed at most once per " + KeyProperty + ": a call repeated with the same key within " +
+		spell(p.Window) + " gets the first answer again. After EFFECT_UNKNOWN it may have been executed: keep the key"
+	if p.StatusTool != "" {
+		line += " and ask " + p.StatusTool
+	}
+	return line + "."
+}
+
+// policyMeta is the same for programs that plan calls.
+func (p Policy) policyMeta(d Decision) []byte {
+	meta := fmt.Appendf(nil, `{"class":%s,"window_seconds":%d,"near_duplicate":%s`,
+		rawjson.Quote(string(d.Class)), int64(p.Window/time.Second), rawjson.Quote(string(d.NearDuplicate)))
+	if p.StatusTool != "" {
+		meta = fmt.Appendf(meta, `,"status_tool":%s`, rawjson.Quote(p.StatusTool))
+	}
+	return append(meta, '}')
+}
+
+// spell writes a window in its largest whole unit: 168h as "7 days".
+func spell(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, u := range []struct {
+		size time.Duration
+		name string
+	}{{day, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		switch {
+		case d == u.size:
+			return "1 " + u.name
+		case d > 0 && d%u.size == 0:
+			return fmt.Sprintf("%d %ss", d/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%d seconds", d/time.Second)
+}
+
+// extendString returns the quoted string with text added at its end; what
+// stands there keeps its escapes.
+func extendString(quoted []byte, text string) []byte {
+	body := quoted[:len(quoted)-1]
+	if len(body) > 1 {
+		text = "\n\n" + text
+	}
+	addition := rawjson.Quote(text)
+	out := make([]byte, 0, len(body)+len(addition))
+	out = append(out, body...)
+	return append(out, addition[1:]...)
+}
+
+// shorten keeps a foreign text that is quoted in a message to one short line.
+func shorten(s string) string {
+	const limit = 60
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > limit {
+		s = string(runes[:limit]) + "…"
+	}
+	return s
+}

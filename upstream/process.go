@@ -1,0 +1,261 @@
+// Package upstream runs one MCP server as a child process and speaks with it
+// over its standard input and output. It sends each request once: nothing here
+// ever sends anything again, and every error says whether bytes have left.
+//
+// A Process is the server as its callers know it, over all its restarts; a
+// Session is one life of it; a Call is one request on a session. What an answer
+// proves about the execution of a tool is said by Judgement.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+)
+
+// A Command says how to start a server.
+type Command struct {
+	Name string   // for errors
+	Path string   // a path, or a name to be found on the PATH of Env
+	Args []string // without the program's own name
+	Env  []string // the complete environment; nothing is inherited beside it
+	Dir  string   // working folder; empty for ours
+}
+
+// Options are the limits of a server and who is told about it. Each zero value
+// stands for the default in brackets.
+type Options struct {
+	StartTimeout    time.Duration // from the request initialize to its answer [30 s]
+	Grace           time.Duration // from the end of input to SIGTERM, and from there to SIGKILL [2 s]
+	WriteTimeout    time.Duration // for the server to read one message [30 s]
+	BackoffMin      time.Duration // before the first restart; doubled for each further one [100 ms]
+	BackoffMax      time.Duration // the most that is waited before a restart [30 s]
+	BackoffReset    time.Duration // a process that lived this long starts the backoff anew [60 s]
+	MaxMessageBytes int           // the longest message that is read [64 MiB]
+	Handler         Handler       // nil: requests are refused, notifications dropped
+	Observer        Observer
+}
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		value *time.Duration
+		other time.Duration
+	}{
+		{&o.StartTimeout, 30 * time.Second}, {&o.Grace, 2 * time.Second}, {&o.WriteTimeout, 30 * time.Second},
+		{&o.BackoffMin, 100 * time.Millisecond}, {&o.BackoffMax, 30 * time.Second}, {&o.BackoffReset, time.Minute},
+	} {
+		if *d.value == 0 {
+			*d.value = d.other
+		}
+	}
+	if o.MaxMessageBytes == 0 {
+		o.MaxMessageBytes = 64 << 20
+	}
+	return o
+}
+
+// A Process is a server that is kept running. It is safe for concurrent use.
+type Process struct {
+	cmd    Command
+	o      Options
+	ids    atomic.Int64
+	proved atomic.Bool // it has once worked, and is restarted for ever
+
+	life   context.Context // ends when Close begins
+	close  context.CancelFunc
+	hurry  chan struct{} // closed when Close may not wait any longer
+	failed chan struct{} // closed when err is set
+	ended  chan struct{} // closed when the supervisor has returned
+
+	mu          sync.Mutex
+	changed     chan struct{} // closed and replaced at each change of what follows
+	session     *Session      // nil between two lives
+	greeted     bool          // the session's handshake is complete
+	params      []byte        // of the client's initialize, once answered with a result
+	initialized *jsonrpc.Message
+	err         error // why it failed for good
+}
+
+// Start starts the command and keeps it running until Close. Its error is a
+// *StartError.
+func Start(cmd Command, o Options) (*Process, error) {
+	first, err := spawn(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{
+		cmd: cmd, o: o.withDefaults(), hurry: make(chan struct{}),
+		failed: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
+	}
+	p.life, p.close = context.WithCancel(context.Background())
+	p.session = newSession(p, first)
+	go p.supervise(p.session)
+	return p, nil
+}
+
+// Initialize sends the client's request initialize and returns the response,
+// a result or an error, whose id the caller replaces by the client's. The params
+// of a request that was answered with a result are sent again after each
+// restart.
+//
+// A first handshake that gets no answer within StartTimeout, or one that is no
+// handshake, fails the Process for good. Other errors are a *NotSent, a
+// *LostError, an *UnreachableError, and the cause of ctx.
+func (p *Process) Initialize(ctx context.Context, params []byte) (jsonrpc.Message, error) {
+	s, err := p.await(ctx, func() bool { return true })
+	if err != nil {
+		return jsonrpc.Message{}, err
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, p.o.StartTimeout, errNoAnswer)
+	defer cancel()
+	m, err := s.handshake(limit, params)
+	if err != nil {
+		return jsonrpc.Message{}, p.firstFailure(ctx, err)
+	}
+	if m.Result != nil {
+		p.mu.Lock()
+		p.params = append([]byte{}, params...)
+		p.change()
+		p.mu.Unlock()
+	}
+	return m, nil
+}
+
+// Initialized hands on the client's notifications/initialized, which completes
+// the handshake. It is sent again after each restart.
+func (p *Process) Initialized(m jsonrpc.Message) error {
+	p.mu.Lock()
+	s := p.session
+	p.initialized = &m
+	p.mu.Unlock()
+	if s == nil {
+		return nil // a restart is under way, and completes the handshake itself
+	}
+	if err := s.Notify(m); err != nil {
+		return err
+	}
+	p.proved.Store(true)
+	p.greet(s)
+	return nil
+}
+
+// Ready returns a session that lives and whose handshake is complete, or which
+// merely lives if no client has begun one. It waits for it through restarts.
+//
+// Its error is an *UnreachableError: the context ended first, or the Process
+// failed for good or was closed.
+func (p *Process) Ready(ctx context.Context) (*Session, error) {
+	return p.await(ctx, func() bool { return p.greeted || p.params == nil })
+}
+
+// await waits for a session that lives and for the condition, which is asked
+// under the lock.
+func (p *Process) await(ctx context.Context, condition func() bool) (*Session, error) {
+	for {
+		p.mu.Lock()
+		s, err, changed := p.session, p.err, p.changed
+		usable := s != nil && s.alive() && condition()
+		p.mu.Unlock()
+		switch {
+		case err != nil:
+			return nil, &UnreachableError{Name: p.cmd.Name, Err: err}
+		case p.life.Err() != nil:
+			return nil, &UnreachableError{Name: p.cmd.Name, Err: errClosed}
+		case usable:
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-p.life.Done():
+		case <-ctx.Done():
+			return nil, &UnreachableError{Name: p.cmd.Name, Err: context.Cause(ctx)}
+		}
+	}
+}
+
+// Failed is closed when the first start has failed for good; Err then says why.
+// A server that has once worked never fails for good, it is restarted.
+func (p *Process) Failed() <-chan struct{} { return p.failed }
+
+// Err returns the *StartError of a Process that has failed for good, else nil.
+func (p *Process) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Close ends the server: end of input, after Grace SIGTERM, after another Grace
+// SIGKILL, the latter two to its whole process group. It returns when the
+// process has been reaped and nothing of it is left; when ctx ends it does not
+// wait for the graces. What was open is lost.
+//
+// Its error is the cause of a ctx that ended before. It may be called again.
+func (p *Process) Close(ctx context.Context) error {
+	p.close()
+	select {
+	case <-p.ended:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	if !isClosed(p.hurry) {
+		close(p.hurry)
+	}
+	p.mu.Unlock()
+	<-p.ended
+	return fmt.Errorf("upstream %q did not end in time and was killed: %w", p.cmd.Name, context.Cause(ctx))
+}
+
+// change wakes those who await something. The caller holds the lock.
+func (p *Process) change() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// greet marks the handshake of s as complete, if s is still the session.
+func (p *Process) greet(s *Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session == s {
+		p.greeted = true
+		p.change()
+	}
+}
+
+// fail gives the Process up, unless it has been already.
+func (p *Process) fail(err *StartError) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+		close(p.failed)
+		p.change()
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// isHandshake reports whether m answers the request initialize.
+func isHandshake(m jsonrpc.Message) bool {
+	if m.Result != nil {
+		_, err := rawjson.ParseObject(m.Result)
+		return err == nil
+	}
+	_, ok := jsonrpc.ParseError(m.Error)
+	return ok
+}
+
+var errNoAnswer = errors.New("it did not answer initialize in time")

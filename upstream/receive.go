@@ -1,0 +1,100 @@
+package upstream
+
+import (
+	"errors"
+
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+)
+
+const (
+	methodInitialize = "initialize"
+	methodPing       = "ping"
+)
+
+// readStdout takes what the server writes, message by message, until the pipe
+// ends or stopReading cuts it short.
+func (s *Session) readStdout() {
+	in := jsonrpc.NewReader(s.child.stdout, s.p.o.MaxMessageBytes)
+	for {
+		line, err := in.Next()
+		var long *jsonrpc.TooLongError
+		switch {
+		case errors.As(err, &long):
+			s.receiveTooLong(long)
+		case err != nil:
+			return
+		default:
+			s.receive(line)
+		}
+	}
+}
+
+func (s *Session) receive(line []byte) {
+	m, err := jsonrpc.Parse(line)
+	switch {
+	case err != nil:
+		s.receiveBroken(m, err, line)
+	case m.IsResponse():
+		s.receiveResponse(m)
+	case m.IsNotification():
+		if s.p.o.Handler != nil {
+			s.p.o.Handler.Notification(m)
+		}
+	default:
+		s.receiveRequest(m)
+	}
+}
+
+func (s *Session) receiveResponse(m jsonrpc.Message) {
+	c := s.take(string(m.ID))
+	if c == nil {
+		s.p.o.Observer.stray(m)
+		return
+	}
+	if !c.opens {
+		s.p.proved.Store(true)
+	}
+	c.deliver(m)
+}
+
+// receiveRequest answers what concerns this connection alone and hands on the
+// rest. A server never sends initialize; a command that echoes its input does.
+// An answer that cannot be queued finds a server that does not read.
+func (s *Session) receiveRequest(m jsonrpc.Message) {
+	switch {
+	case m.Method == methodPing:
+		_ = s.Reply(jsonrpc.Result(m.ID, []byte("{}")))
+	case m.Method == methodInitialize, s.p.o.Handler == nil:
+		_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{
+			Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + m.Method,
+		}))
+	default:
+		s.p.o.Handler.Request(s, m)
+	}
+}
+
+// receiveBroken takes a line that is no message. Where it has the id of an open
+// call, it is the answer, and it will not come again in a better shape.
+func (s *Session) receiveBroken(m jsonrpc.Message, err error, line []byte) {
+	if m.Method == "" && m.ID != nil {
+		if c := s.take(string(m.ID)); c != nil {
+			c.lose(BadAnswer, err)
+			return
+		}
+	}
+	var wire *jsonrpc.Error
+	if m.Method != "" && m.ID != nil && errors.As(err, &wire) {
+		_ = s.Reply(jsonrpc.ErrorReply(m.ID, wire))
+	}
+	s.p.o.Observer.junk(line)
+}
+
+func (s *Session) receiveTooLong(long *jsonrpc.TooLongError) {
+	if long.Method == "" && long.ID != nil {
+		if c := s.take(string(long.ID)); c != nil {
+			c.lose(BadAnswer, long)
+			return
+		}
+	}
+	s.p.o.Observer.tooLong(long)
+}

@@ -1,0 +1,257 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+)
+
+// MaxStderrLine is the number of bytes of a line of a server's standard error
+// that an Observer gets; the rest of the line is dropped.
+const MaxStderrLine = 8 << 10
+
+// exitSettle is how long a child that has closed its output is given to exit,
+// so that the exit is named as the cause, which it mostly is.
+const exitSettle = 250 * time.Millisecond
+
+var (
+	errSessionOver  = errors.New("its session is over")
+	errOutputClosed = errors.New("closed its standard output")
+	errClosed       = errors.New("it was told to end")
+)
+
+// A Session is one life of a server's process, from its start to its end. What
+// is sent on it is sent once, or provably not at all. It is safe for concurrent
+// use.
+type Session struct {
+	p     *Process
+	child *child
+	out   *writer
+	born  time.Time
+
+	mu      sync.Mutex
+	pending map[string]*Call // by jsonrpc.IDKey of our id; nil once the session is over
+	over    error            // why it is over
+	last    []byte           // the last line of standard error that is not blank
+
+	done chan struct{} // closed when over is set
+	gone chan struct{} // closed when the process is reaped and all goroutines have ended
+
+	quitOnce sync.Once
+	quitting chan struct{} // closed by quit, after:
+	reason   error
+	force    bool
+
+	died bool // the child exited by itself; set by watch
+}
+
+func newSession(p *Process, c *child) *Session {
+	s := &Session{
+		p: p, child: c, born: time.Now(), pending: map[string]*Call{},
+		done: make(chan struct{}), gone: make(chan struct{}), quitting: make(chan struct{}),
+	}
+	s.out = newWriter(c.stdin, p.o.WriteTimeout, func(err error) {
+		// A server that stopped reading in the middle of a message will read
+		// no end of input either; one that closed its input may still answer.
+		s.quit(err, errors.Is(err, os.ErrDeadlineExceeded))
+	})
+	return s
+}
+
+// Send writes the request m, in which only the id is replaced by one of ours:
+// an integer that this Process has not used before.
+// It returns when all of it has been written, or when ctx ends and a part of it
+// has.
+//
+// Every error is a *NotSent: then not one byte has left, and none will. Without
+// an error the request may have been executed, whatever Wait says later.
+func (s *Session) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
+	c := &Call{
+		session: s, theirs: m.ID, opens: m.Method == methodInitialize, settled: make(chan struct{}),
+		id: strconv.AppendInt(nil, s.p.ids.Add(1), 10),
+	}
+	if err := s.open(c); err != nil {
+		return nil, &NotSent{Name: s.p.cmd.Name, Err: err}
+	}
+	if err := s.out.send(ctx, jsonrpc.Line(m.With("id", c.id).Raw())); err != nil {
+		s.take(string(c.id))
+		return nil, &NotSent{Name: s.p.cmd.Name, Err: err}
+	}
+	return c, nil
+}
+
+// Notify queues a notification behind what is being sent, and does not wait for
+// it to be written. Its error is a *NotSent.
+func (s *Session) Notify(m jsonrpc.Message) error { return s.post(m) }
+
+// Reply queues the response to a request of the server, and does not wait for
+// it to be written. Its error is a *NotSent.
+func (s *Session) Reply(m jsonrpc.Message) error { return s.post(m) }
+
+// Done is closed when the session is over: what was open on it is lost, and
+// nothing can be sent on it any more.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+func (s *Session) post(m jsonrpc.Message) error {
+	if err := s.out.post(jsonrpc.Line(m.Raw())); err != nil {
+		return &NotSent{Name: s.p.cmd.Name, Err: err}
+	}
+	return nil
+}
+
+// open puts the call into the table of those that wait for an answer.
+func (s *Session) open(c *Call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over != nil {
+		return s.over
+	}
+	s.pending[jsonrpc.IDKey(c.id)] = c
+	return nil
+}
+
+// take takes the call that a raw id names out of the table, if it is there. An
+// id of ours that comes back as a string is known again, as the public SDKs do.
+func (s *Session) take(id string) *Call {
+	if text, ok := rawjson.Unquote([]byte(id)); ok {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return nil
+		}
+		id = text
+	}
+	key := jsonrpc.IDKey([]byte(id))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.pending[key]
+	delete(s.pending, key)
+	return c
+}
+
+// quit begins the end of the session, by force or by asking. It does not wait.
+func (s *Session) quit(reason error, force bool) {
+	s.quitOnce.Do(func() {
+		s.reason, s.force = reason, force
+		close(s.quitting)
+	})
+}
+
+// run is the session's life. It returns when nothing is left of it.
+func (s *Session) run() {
+	defer close(s.gone)
+	var loops sync.WaitGroup
+	read := make(chan struct{})
+	loops.Go(s.out.run)
+	loops.Go(s.readStderr)
+	loops.Go(func() { defer close(read); s.readStdout() })
+
+	s.watch(read)
+	s.out.shut()
+	s.child.end(s.grace(), s.p.hurry)
+	s.child.stopReading()
+	<-read // answers that were in the pipe already are still delivered
+	s.lose()
+	loops.Wait()
+	s.child.hangUp()
+}
+
+// watch returns when the session has to end: the child has exited, or it is
+// told to, or a pipe is broken. The last mostly means that it is about to exit,
+// and is given a moment to do so.
+func (s *Session) watch(read <-chan struct{}) {
+	select {
+	case <-s.child.exited:
+	case <-s.quitting:
+	case <-read:
+		s.quit(errOutputClosed, false)
+	}
+	if isClosed(s.quitting) && s.reason != errClosed && !s.force {
+		s.child.exitsWithin(exitSettle, s.p.hurry)
+	}
+	s.died = isClosed(s.child.exited)
+	if isClosed(read) {
+		s.lose() // at once: however long the end takes, no answer can come
+	}
+}
+
+func (s *Session) grace() time.Duration {
+	if isClosed(s.quitting) && s.force {
+		return 0
+	}
+	return s.p.o.Grace
+}
+
+// lose ends the session for its callers: whoever waits for an answer is told
+// that none will come.
+func (s *Session) lose() {
+	cause, err := s.end()
+	s.mu.Lock()
+	lost := s.pending
+	s.pending = nil
+	if s.over == nil {
+		s.over = err
+		close(s.done)
+	}
+	s.mu.Unlock()
+	s.out.shut()
+	for _, c := range lost {
+		c.lose(cause, err)
+	}
+}
+
+// end says why the session is over, once watch has returned.
+func (s *Session) end() (LossCause, error) {
+	switch {
+	case s.died:
+		return UpstreamExited, s.child.exit()
+	case s.reason == errClosed:
+		return UpstreamExited, s.reason
+	default:
+		return ConnectionLost, s.reason
+	}
+}
+
+// readStderr hands the lines of standard error to the observer.
+func (s *Session) readStderr() {
+	in := bufio.NewReaderSize(s.child.stderr, MaxStderrLine)
+	rest := false // of a line that was cut
+	for {
+		line, more, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		if !rest {
+			line = bytes.Clone(line)
+			s.remember(line)
+			s.p.o.Observer.stderr(line)
+		}
+		rest = more
+	}
+}
+
+func (s *Session) remember(line []byte) {
+	if line = bytes.TrimSpace(line); len(line) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last = line
+	}
+}
+
+// lastWords returns the last line of standard error as a clause of a sentence,
+// safe to be printed.
+func (s *Session) lastWords() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the last line of its standard error is %q", s.last)
+}
