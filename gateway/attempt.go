@@ -25,9 +25,9 @@ type attempt struct {
 
 // A settled attempt is what its caller is told.
 type settled struct {
-	told    told
-	failure *jsonrpc.Error
-	took    time.Duration // upstream
+	told   told
+	passed jsonrpc.Message // the upstream's own response, where the caller gets that
+	took   time.Duration   // upstream
 }
 
 // run makes the attempt and returns the response to the caller, or returns early
@@ -53,7 +53,7 @@ func (j *journey) run(ctx context.Context, lease *dedup.Lease) jsonrpc.Message {
 	})
 	select {
 	case s := <-done:
-		j.told, j.failure, j.upstreamTook = s.told, s.failure, s.took
+		j.told, j.passed, j.upstreamTook = s.told, s.passed, s.took
 	case <-gone.Done():
 		j.told = tellRunning(lease.Entry())
 	}
@@ -180,7 +180,11 @@ func (a *attempt) answered(answer jsonrpc.Message) settled {
 	switch {
 	case f.Proof != nil:
 		e, err := a.lease.Release(f.Proof)
-		return a.released(e, err, f)
+		s := a.released(e, err, f)
+		if f.Kind == upstream.FoundURLElicitation { // the client acts on this very error
+			s.passed = answer
+		}
+		return s
 	case evidence.Answers():
 		e, err := a.lease.Complete(answerOf(f))
 		return a.completed(e, err, answerOf(f).Body)
@@ -266,19 +270,13 @@ func (a *attempt) completed(e dedup.Entry, err error, result []byte) settled {
 	return settled{told: t}
 }
 
-// released tells of a refusal. An error that asks for a URL to be visited goes to
-// the client as the error that it is.
 func (a *attempt) released(e dedup.Entry, err error, f upstream.Finding) settled {
 	if e.State != dedup.Released {
 		return a.unknown(e, err, quote(f))
 	}
 	t := tellReleased(e, f)
 	t.outcome.Recorded = err == nil
-	s := settled{told: t}
-	if f.Kind == upstream.FoundURLElicitation {
-		s.failure = f.Error
-	}
-	return s
+	return settled{told: t}
 }
 
 func (a *attempt) unknown(e dedup.Entry, err error, quote string) settled {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -48,26 +49,27 @@ func newCatalog(g *Gateway) *catalog { return &catalog{g: g} }
 // find returns a tool, or errNoSuchTool. A name that is not known is looked for
 // in a fresh reading, since upstreams change their tools without a word.
 func (c *catalog) find(ctx context.Context, name string) (toolschema.Tool, error) {
-	read, fresh, err := c.get(ctx)
+	c.mu.Lock()
+	read := c.read
+	c.mu.Unlock()
+	if read != nil {
+		if tool, ok := read.byName[name]; ok {
+			return tool, nil
+		}
+	}
+	read, err := c.reread(ctx)
 	if err != nil {
 		return toolschema.Tool{}, err
 	}
-	tool, ok := read.byName[name]
-	if !ok && !fresh {
-		if read, err = c.reread(ctx); err != nil {
-			return toolschema.Tool{}, err
-		}
-		tool, ok = read.byName[name]
+	if tool, ok := read.byName[name]; ok {
+		return tool, nil
 	}
-	if !ok {
-		return toolschema.Tool{}, errNoSuchTool
-	}
-	return tool, nil
+	return toolschema.Tool{}, errNoSuchTool
 }
 
 // list is the response to a tools/list.
 func (c *catalog) list(ctx context.Context, request jsonrpc.Message) jsonrpc.Message {
-	read, _, err := c.get(ctx)
+	read, err := c.get(ctx)
 	var refused *jsonrpc.Error
 	switch {
 	case errors.As(err, &refused):
@@ -89,27 +91,27 @@ func (c *catalog) list(ctx context.Context, request jsonrpc.Message) jsonrpc.Mes
 
 // get returns the tools, read anew if they may have changed and the upstream can
 // be asked.
-func (c *catalog) get(ctx context.Context) (read *tools, fresh bool, err error) {
+func (c *catalog) get(ctx context.Context) (*tools, error) {
 	c.mu.Lock()
 	read, stale := c.read, c.stale
 	c.mu.Unlock()
 	if read != nil && !stale {
-		return read, false, nil
+		return read, nil
 	}
 	again, err := c.reread(ctx)
 	if err != nil && read != nil {
-		return read, true, nil // the last good one stays
+		return read, nil // the last good one stays
 	}
-	return again, true, err
+	return again, err
 }
 
 // reread asks the upstream for all pages, once for all who want them.
 func (c *catalog) reread(ctx context.Context) (*tools, error) {
 	answer := c.flight.DoChan("tools/list", func() (any, error) {
-		ctx, cancel := context.WithTimeout(c.g.life, c.g.options.ReachWithin)
+		ctx, cancel := context.WithTimeout(c.g.life, listWithin)
 		defer cancel()
 		c.mu.Lock()
-		c.stale = false
+		c.stale = false // what changes from now on makes it stale again
 		c.mu.Unlock()
 		read, err := c.readAll(ctx)
 		c.mu.Lock()
@@ -140,12 +142,21 @@ func (c *catalog) changed(ctx context.Context) bool {
 	c.stale = true
 	c.mu.Unlock()
 	after, err := c.reread(ctx)
+	for err == nil && c.isStale() { // that reading had begun before the change
+		after, err = c.reread(ctx)
+	}
 	if err != nil || before == nil {
 		return before == nil
 	}
 	return !slices.EqualFunc(before.pages, after.pages, func(a, b page) bool {
 		return a.cursor == b.cursor && bytes.Equal(a.result, b.result)
 	})
+}
+
+func (c *catalog) isStale() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stale
 }
 
 func (c *catalog) readAll(ctx context.Context) (*tools, error) {
@@ -224,7 +235,9 @@ func (c *catalog) has(name string) bool {
 
 // ask asks the upstream for one page.
 func (c *catalog) ask(ctx context.Context, cursor string) ([]byte, error) {
-	session, err := c.g.server.Ready(ctx)
+	reach, cancel := context.WithTimeout(ctx, c.patience())
+	session, err := c.g.server.Ready(reach)
+	cancel()
 	if err != nil {
 		return nil, err
 	}
@@ -245,6 +258,17 @@ func (c *catalog) ask(ctx context.Context, cursor string) ([]byte, error) {
 		return nil, refused
 	}
 	return answer.Result, nil
+}
+
+// patience is how long the upstream is waited for: not long where there is a list
+// to fall back on.
+func (c *catalog) patience() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.read != nil {
+		return min(time.Second, c.g.options.ReachWithin)
+	}
+	return c.g.options.ReachWithin
 }
 
 func cursorOf(params []byte) (string, error) {

@@ -25,6 +25,8 @@ const (
 	// DefaultReachWithin is how long a call waits for an upstream that is being
 	// started again, before it is refused with nothing claimed.
 	DefaultReachWithin = 10 * time.Second
+	// listWithin is how long an upstream may take to list its tools.
+	listWithin = time.Minute
 	// DefaultDrainFor is how long running calls may go on after the client has
 	// closed its side.
 	DefaultDrainFor = 10 * time.Second
@@ -93,8 +95,8 @@ type Gateway struct {
 	life      context.Context // ends when attempts and listeners must be given up
 	end       context.CancelCauseFunc
 	timeouts  timeouts
-	// listChanges: the upstream has declared that it announces changes of its tools.
-	listChanges atomic.Bool
+	hasTools  atomic.Bool // the upstream has declared tools
+	announces atomic.Bool // and that it announces changes of them
 }
 
 var errShutdown = errors.New("the gateway is being shut down")
@@ -124,6 +126,9 @@ func (o *Options) fill() {
 	}
 	if o.Keys == "" {
 		o.Keys = KeysEither
+	}
+	if o.Judgement.AmbiguousTexts == nil {
+		o.Judgement = upstream.DefaultJudgement()
 	}
 	if o.Policy.StatusTool == "" {
 		o.Policy.StatusTool = StatusTool

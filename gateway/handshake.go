@@ -27,27 +27,29 @@ func (g *Gateway) initialize(ctx context.Context, from *Caller, request jsonrpc.
 	if err != nil {
 		return answer // an error, or nothing that could be added to
 	}
+	if !g.learn(result) {
+		return answer
+	}
 	text, _ := result.String("instructions")
 	if text != "" {
 		text += "\n\n"
 	}
-	g.listChanges.Store(declaresListChanges(result))
 	return answer.With("result", result.Set("instructions", rawjson.Quote(text+instructions)))
 }
 
-// declaresListChanges reports whether the upstream announces changes of its tools,
-// so that its clients expect to hear of them.
-func declaresListChanges(result rawjson.Object) bool {
-	capabilities, _ := result.Get("capabilities")
-	o, err := rawjson.ParseObject(capabilities)
+// learn notes what the upstream declares of its tools, and reports whether it has
+// any.
+func (g *Gateway) learn(result rawjson.Object) bool {
+	declared, _ := result.Get("capabilities")
+	capabilities, err := rawjson.ParseObject(declared)
 	if err != nil {
 		return false
 	}
-	tools, _ := o.Get("tools")
-	t, err := rawjson.ParseObject(tools)
-	if err != nil {
-		return false
+	declared, has := capabilities.Get("tools")
+	g.hasTools.Store(has)
+	if tools, err := rawjson.ParseObject(declared); err == nil {
+		changes, _ := tools.Get("listChanged")
+		g.announces.Store(string(changes) == "true")
 	}
-	changes, _ := t.Get("listChanged")
-	return string(changes) == "true"
+	return has
 }

@@ -69,7 +69,10 @@ func (j *journey) parse() bool {
 func (j *journey) findTool(ctx context.Context) bool {
 	tool, err := j.g.tools.find(ctx, j.call.Name)
 	j.tool = tool
+	var refused *jsonrpc.Error
 	switch {
+	case errors.As(err, &refused):
+		j.failure = refused
 	case err == nil && tool.Problem == "":
 		return true
 	case err == nil:

@@ -196,7 +196,9 @@ func (c *stdioClient) takeNotification(m jsonrpc.Message) {
 			c.g.log.Warn().Err(err).Msg("the handshake could not be completed")
 			return
 		}
-		c.spawn(func() { _, _, _ = c.g.tools.get(c.life) }) // whoever needs it first would wait for it
+		if c.g.hasTools.Load() { // whoever needs the list first would wait for it
+			c.spawn(func() { _, _ = c.g.tools.get(c.life) })
+		}
 	default:
 		c.notifyUpstream(m)
 	}
@@ -292,7 +294,7 @@ func (c *stdioClient) withOurID(m jsonrpc.Message) jsonrpc.Message {
 
 // toolsChanged passes a change of the tools on, where what is offered differs.
 func (c *stdioClient) toolsChanged(m jsonrpc.Message) {
-	if c.g.tools.changed(c.life) && c.g.listChanges.Load() {
+	if c.g.tools.changed(c.life) && c.g.announces.Load() {
 		c.out.put(m)
 	}
 }
