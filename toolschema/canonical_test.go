@@ -35,7 +35,9 @@ func TestNumbersAreDigitsAndExponent(t *testing.T) {
 		"10e-" + nines:                    "1e-9999999999999999998",
 		"0.1e-" + nines:                   "1e-10000000000000000000",
 		"0.1e1" + strings.Repeat("0", 18): "1e999999999999999999",
-		"10e000" + nines:                  "1e10000000000000000000",
+		"0." + strings.Repeat("0", 24) + "1e" + nines: "1e9999999999999999974",
+		"1" + strings.Repeat("0", 25) + "e-" + nines:  "1e-9999999999999999974",
+		"10e000" + nines: "1e10000000000000000000",
 	} {
 		assert.Equal(t, want, canonical(t, src), src)
 	}

@@ -110,6 +110,7 @@ func TestTheGoverningVerbOfAName(t *testing.T) {
 		"mark_all_notifications_read":  {mutates, "mark", false},
 		"set_read":                     {unclear, "set", false},
 		"vm_disk_import_get":           {reads, "get", false},
+		"istio_update_config_read":     {reads, "read", false},
 		"docs_read":                    {reads, "read", false},
 		"getURLInfo":                   {reads, "get", false},
 		"user_batchGetId":              {reads, "get", false},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
@@ -65,23 +66,27 @@ func TestClassificationOfLabelledTools(t *testing.T) {
 	require.NoError(t, json.Unmarshal(raw, &labels))
 	require.NotEmpty(t, labels)
 
-	var hit, missed, alarm float64
-	policy := Policy{TrustAnnotations: true}
-	for _, l := range labels {
-		d := policy.Classify(l.Tool, l.Annotations)
-		switch effect := l.Label == "effectful"; {
-		case effect && d.Class.Keyed():
-			hit++
-		case effect:
-			missed++
-			t.Logf("missed: %s/%s: %s", l.Server, l.Tool, d.Rule)
-		case d.Class.Keyed():
-			alarm++
-			t.Logf("false alarm: %s/%s: %s", l.Server, l.Tool, d.Rule)
+	for _, trusted := range []bool{true, false} {
+		var hit, missed, alarm float64
+		for _, l := range labels {
+			d := Policy{TrustAnnotations: trusted}.Classify(l.Tool, l.Annotations)
+			switch effect := l.Label == "effectful"; {
+			case effect && d.Class.Keyed():
+				hit++
+			case effect:
+				missed++
+				t.Logf("missed: %s/%s: %s", l.Server, l.Tool, d.Rule)
+			case d.Class.Keyed():
+				alarm++
+				t.Logf("false alarm: %s/%s: %s", l.Server, l.Tool, d.Rule)
+			}
+		}
+		recall, precision := hit/(hit+missed), hit/(hit+alarm)
+		t.Logf("%d labels, annotations trusted %v: recall %.3f, precision %.3f for \"has side effects\"",
+			len(labels), trusted, recall, precision)
+		assert.GreaterOrEqual(t, recall, .97)
+		if trusted {
+			assert.GreaterOrEqual(t, precision, .88)
 		}
 	}
-	recall, precision := hit/(hit+missed), hit/(hit+alarm)
-	t.Logf("%d labels: recall %.3f, precision %.3f for \"has side effects\"", len(labels), recall, precision)
-	require.GreaterOrEqual(t, recall, .97)
-	require.GreaterOrEqual(t, precision, .88)
 }

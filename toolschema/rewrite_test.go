@@ -121,6 +121,10 @@ func TestShapesThatCannotTakeAKeyAreNamed(t *testing.T) {
 		`{"patternProperties":[]}`:                                                    "patternProperties",
 		`{"propertyNames":{"maxLength":5}}`:                                           "propertyNames",
 		`{"propertyNames":{"format":"uuid"}}`:                                         "propertyNames",
+		`{"propertyNames":{"enum":["a","idempotency_key"]}}`:                          "propertyNames",
+		`{"dependencies":{"a":{"maxProperties":2}}}`:                                  "dependencies",
+		`{"$id":"%zz","properties":{"a":{"$ref":"s.json"}}}`:                          "recursive reference",
+		`{"patternProperties":{"(?!\n` + strings.Repeat("long", 30) + `)":{}}}`:       "patternProperties",
 		`{"propertyNames":false}`:                                                     "propertyNames",
 		`{"maxProperties":1.5}`:                                                       "maxProperties of 1.5",
 		`{"$schema":"http://json-schema.org/draft-03/schema#"}`:                       "draft 03",
@@ -167,6 +171,8 @@ func TestOrdinaryShapesTakeAKey(t *testing.T) {
 		`{"patternProperties":{"^x-":{}},"propertyNames":{"pattern":"^[a-z_-]+$","minLength":1}}`,
 		`{"dependentRequired":{"a":["b"]},"dependentSchemas":{"a":{"required":["c"]}},"dependencies":{"a":["b"]}}`,
 		`{"minProperties":1,"maxProperties":3}`,
+		`{"propertyNames":{"type":"string","title":"Name","minLength":1,"maxLength":40}}`,
+		`{"propertyNames":{"enum":["a","idempotency_key","idempotency_repeat_of"]}}`,
 	} {
 		tool := rewrite(t, Policy{}, `{"name":"create_x","inputSchema":`+schema+`}`)
 		assert.Empty(t, tool.Problem, schema)

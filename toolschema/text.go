@@ -61,7 +61,7 @@ func outcomeSchema() []byte {
 
 // policyText is the line that a keyed tool's description ends with.
 func (p Policy) policyText() string {
-	line := "Executed at most once per " + KeyProperty + ": a call repeated with the same key within " +
+	line := "At most one effect per " + KeyProperty + ": a call repeated with the same key within " +
 		spell(p.Window) + " gets the first answer again. After EFFECT_UNKNOWN it may have been executed: keep the key"
 	if p.StatusTool != "" {
 		line += " and ask " + p.StatusTool

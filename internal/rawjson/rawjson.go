@@ -46,8 +46,12 @@ type Member struct {
 type Object struct {
 	src     []byte
 	members []Member
-	close   int // offset of the closing brace
+	index   map[string]int // into members; nil for the few that are found as quickly without
+	close   int            // offset of the closing brace
 }
+
+// fewMembers is how many members are looked through one by one.
+const fewMembers = 16
 
 // lenient reads what peers really send: repeated names and lone surrogates in
 // nested values are theirs to answer for, and are handed on as they are.
@@ -83,13 +87,37 @@ func ParseObject(src []byte) (Object, error) {
 		m.end = int(dec.InputOffset())
 		m.value = m.end - len(value)
 		m.Value = src[m.value:m.end:m.end]
-		o.members = append(o.members, m)
+		o.add(m)
 	}
 	if err := shut(dec); err != nil {
 		return Object{}, err
 	}
 	o.close = int(dec.InputOffset()) - 1
 	return o, end(dec)
+}
+
+func (o *Object) add(m Member) {
+	o.members = append(o.members, m)
+	switch {
+	case o.index != nil:
+		o.index[m.Name] = len(o.members) - 1
+	case len(o.members) > fewMembers:
+		o.index = make(map[string]int, 4*fewMembers)
+		for i, m := range o.members {
+			o.index[m.Name] = i
+		}
+	}
+}
+
+// find returns the member's place, or -1.
+func (o Object) find(name string) int {
+	if o.index != nil {
+		if i, ok := o.index[name]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.IndexFunc(o.members, func(m Member) bool { return m.Name == name })
 }
 
 // ParseArray returns the elements of the one JSON array in src, sharing its
@@ -135,10 +163,8 @@ func (o Object) Members() []Member { return slices.Clone(o.members) }
 
 // Get returns the value of the member, as written.
 func (o Object) Get(name string) ([]byte, bool) {
-	for i := range o.members {
-		if o.members[i].Name == name {
-			return o.members[i].Value, true
-		}
+	if i := o.find(name); i >= 0 {
+		return o.members[i].Value, true
 	}
 	return nil, false
 }
@@ -155,10 +181,9 @@ func (o Object) String(name string) (string, bool) {
 // Set returns the object with the member's value replaced, or with the member
 // added at the end. Everything else keeps its bytes.
 func (o Object) Set(name string, value []byte) []byte {
-	for _, m := range o.members {
-		if m.Name == name {
-			return slices.Concat(o.src[:m.value], value, o.src[m.end:])
-		}
+	if i := o.find(name); i >= 0 {
+		m := o.members[i]
+		return slices.Concat(o.src[:m.value], value, o.src[m.end:])
 	}
 	comma := ""
 	if len(o.members) > 0 {

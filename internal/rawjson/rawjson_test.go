@@ -1,6 +1,8 @@
 package rawjson_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -93,4 +95,28 @@ func TestStrings(t *testing.T) {
 	assert.Equal(t, "é", text)
 	_, ok = rawjson.Unquote([]byte(`1`))
 	assert.False(t, ok)
+}
+
+func TestManyMembers(t *testing.T) {
+	t.Parallel()
+	const many = 50_000
+	var src strings.Builder
+	src.WriteString(`{"m0":0`)
+	for i := 1; i < many; i++ {
+		fmt.Fprintf(&src, `,"m%d":%d`, i, i)
+	}
+	o, err := rawjson.ParseObject([]byte(src.String() + `}`))
+	require.NoError(t, err)
+	require.Len(t, o.Members(), many)
+	value, ok := o.Get("m49999")
+	assert.True(t, ok)
+	assert.Equal(t, "49999", string(value))
+	_, ok = o.Get("m50000")
+	assert.False(t, ok)
+	again, err := rawjson.ParseObject(o.Set("m17", []byte(`"x"`)))
+	require.NoError(t, err)
+	text, _ := again.String("m17")
+	assert.Equal(t, "x", text)
+	_, err = rawjson.ParseObject([]byte(src.String() + `,"m20":1}`))
+	require.ErrorAs(t, err, new(*rawjson.DuplicateError))
 }
