@@ -42,6 +42,9 @@ func (g *Gateway) Call(ctx context.Context, from *Caller, request jsonrpc.Messag
 		if j.lookUp(ctx) { // is there something to answer already?
 			return j.reply()
 		}
+		if !j.tool.Keyed() { // nobody has used the key that came, and none is needed
+			return j.pass(ctx)
+		}
 		if !j.reach(ctx) { // is the upstream there to be written to?
 			return j.reply()
 		}

@@ -140,10 +140,6 @@ func (j *journey) claim(ctx context.Context) dedup.Verdict {
 		j.told = tellUnreachable("the call was cancelled before it was sent")
 		return nil
 	}
-	if !j.tool.Keyed() { // it carried a key that nobody has used, and needs none
-		j.forwardUnkeyed(ctx)
-		return nil
-	}
 	began := time.Now()
 	verdict, err := j.g.ledger.Begin(ctx, j.asked)
 	j.ledgerTook += time.Since(began)

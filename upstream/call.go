@@ -15,7 +15,8 @@ type Call struct {
 	session *Session
 	id      []byte // ours, on the wire
 	theirs  []byte // the caller's
-	opens   bool   // the initialize request, whose answer proves little
+	opens   bool   // the request initialize, whose answer proves little
+	params  []byte // of the request initialize
 	settled chan struct{}
 	answer  jsonrpc.Message // set before settled is closed
 	err     error           // likewise

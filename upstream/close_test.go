@@ -1,3 +1,5 @@
+//go:build unix
+
 package upstream_test
 
 import (
@@ -61,17 +63,22 @@ func TestCloseIsInAHurryWhenItsContextEnds(t *testing.T) {
 
 func TestAnswersAreHeardWhileTheServerEnds(t *testing.T) {
 	t.Parallel()
-	r := run(t, func(o *upstream.Options) { o.Grace = 500 * time.Millisecond },
-		"--ignore-eof", "--fault", "refund:do=gate:answer")
+	r := run(t, func(o *upstream.Options) { o.Grace = time.Hour }, "--ignore-eof", "--fault", "refund:do=gate:answer")
 	s := r.ready()
 	call := r.send(s, toolCall("1", "refund", `{}`))
 	upstreamtest.WaitForFile(t, r.dir, "answer.waiting")
 	closed := make(chan error, 1)
-	go func() { closed <- r.Close(r.ctx()) }()
+	ctx, hurry := context.WithCancel(t.Context())
+	defer hurry()
+	go func() { closed <- r.Close(ctx) }()
+	for err := error(nil); err == nil; {
+		_, err = r.Ready(r.ctx())
+	}
 	upstreamtest.Open(t, r.dir, "answer")
 	_, err := call.Wait(r.ctx())
 	require.NoError(t, err)
-	require.NoError(t, next(t, closed))
+	hurry()
+	require.ErrorIs(t, next(t, closed), context.Canceled)
 }
 
 func TestGrandchildInTheGroupIsGoneAfterClose(t *testing.T) {

@@ -104,7 +104,7 @@ func run(t *testing.T, edit func(*upstream.Options), flags ...string) *rig {
 	for _, flag := range flags {
 		args = append(args, string(bytes.ReplaceAll([]byte(flag), []byte("DIR"), []byte(r.dir))))
 	}
-	p, err := upstream.Start(upstream.Command{Name: "scripted", Path: program, Args: args, Env: os.Environ()}, o)
+	p, err := upstream.Start(upstream.Command{Name: "scripted", Path: program, Args: args, Env: upstreamtest.Env()}, o)
 	require.NoError(t, err)
 	r.Process = p
 	t.Cleanup(func() {

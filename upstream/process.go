@@ -118,13 +118,20 @@ func (p *Process) Initialize(ctx context.Context, params []byte) (jsonrpc.Messag
 	if err != nil {
 		return jsonrpc.Message{}, p.firstFailure(ctx, err)
 	}
-	if m.Result != nil {
-		p.mu.Lock()
-		p.params = append([]byte{}, params...)
-		p.change()
-		p.mu.Unlock()
-	}
 	return m, nil
+}
+
+// remember keeps the params of a handshake for restarts. With the first one
+// begins the wait for its end. It is called before the answer is delivered, so
+// that whoever has the answer, or sees the session end, finds it done.
+func (p *Process) remember(s *Session, params []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.params == nil && p.session == s {
+		p.greeted = false
+	}
+	p.params = append([]byte{}, params...) // never nil
+	p.change()
 }
 
 // Initialized hands on the client's notifications/initialized, which completes

@@ -1,3 +1,5 @@
+//go:build unix
+
 package upstream_test
 
 import (
@@ -276,7 +278,7 @@ func TestRestartGoesOnUntilItSucceeds(t *testing.T) {
 	link := filepath.Join(dir, "server")
 	require.NoError(t, os.Symlink(program, link))
 	r := &rig{t: t, exits: make(chan error, 1000), restarts: make(chan *upstream.Session, 10), strays: make(chan jsonrpc.Message, 1)}
-	p, err := upstream.Start(upstream.Command{Name: "x", Path: link, Args: args, Env: os.Environ()}, r.limits())
+	p, err := upstream.Start(upstream.Command{Name: "x", Path: link, Args: args, Env: upstreamtest.Env()}, r.limits())
 	require.NoError(t, err)
 	r.Process = p
 	s := r.ready()
@@ -291,6 +293,12 @@ func TestRestartGoesOnUntilItSucceeds(t *testing.T) {
 	require.NoError(t, os.Symlink("/bin/false", link))
 	for err = next(t, r.exits); !strings.Contains(err.Error(), "status 1"); err = next(t, r.exits) {
 		require.ErrorContains(t, err, "does not exist")
+	}
+	// and something that refuses the handshake
+	refuses := "#!/bin/sh\nexec '" + program + "' \"$@\" --fault initialize:do=error:-32603:not-now\n"
+	require.NoError(t, os.WriteFile(link+".new", []byte(refuses), 0o700))
+	require.NoError(t, os.Rename(link+".new", link))
+	for err = next(t, r.exits); !strings.Contains(err.Error(), "not-now"); err = next(t, r.exits) {
 	}
 	require.NoError(t, os.Symlink(program, link+".new"))
 	require.NoError(t, os.Rename(link+".new", link))

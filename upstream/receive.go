@@ -51,8 +51,11 @@ func (s *Session) receiveResponse(m jsonrpc.Message) {
 		s.p.o.Observer.stray(m)
 		return
 	}
-	if !c.opens {
+	switch {
+	case !c.opens:
 		s.p.proved.Store(true)
+	case m.Result != nil && isHandshake(m):
+		s.p.remember(s, c.params)
 	}
 	c.deliver(m)
 }

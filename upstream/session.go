@@ -67,7 +67,7 @@ func newSession(p *Process, c *child) *Session {
 	return s
 }
 
-// Send writes the request m, in which only the id is replaced by one of ours:
+// Send writes m, which is a request, and in which only the id is replaced by one of ours:
 // an integer that this Process has not used before.
 // It returns when all of it has been written, or when ctx ends and a part of it
 // has.
@@ -76,8 +76,10 @@ func newSession(p *Process, c *child) *Session {
 // an error the request may have been executed, whatever Wait says later.
 func (s *Session) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
 	c := &Call{
-		session: s, theirs: m.ID, opens: m.Method == methodInitialize, settled: make(chan struct{}),
-		id: strconv.AppendInt(nil, s.p.ids.Add(1), 10),
+		session: s, theirs: m.ID, id: strconv.AppendInt(nil, s.p.ids.Add(1), 10), settled: make(chan struct{}),
+	}
+	if m.Method == methodInitialize {
+		c.opens, c.params = true, m.Params
 	}
 	if err := s.open(c); err != nil {
 		return nil, &NotSent{Name: s.p.cmd.Name, Err: err}

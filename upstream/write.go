@@ -147,6 +147,10 @@ func (w *writer) refuseAll() {
 // while nothing has been written: half a line would spoil the stream for every
 // other call, so a line begun is given until the timeout.
 func (w *writer) write(o *outgoing) {
+	if o.ctx.Err() != nil {
+		o.verdict <- context.Cause(o.ctx)
+		return
+	}
 	limit := time.Now().Add(w.timeout)
 	n, err := w.begin(o, limit)
 	if err != nil && n == 0 {

@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func isID(value []byte) bool {
 // peek returns the id and the method from the top level of an object that is
 // broken, or cut off at the end of src, as far as they stand there whole.
 func peek(src []byte) (id []byte, method string) {
-	dec := jsontext.NewDecoder(strings.NewReader(string(src)),
+	dec := jsontext.NewDecoder(bytes.NewReader(src),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil, ""

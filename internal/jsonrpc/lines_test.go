@@ -113,7 +113,7 @@ func assertTooLong(t *testing.T, r *jsonrpc.Reader, id, method string) {
 
 func TestDroppingALineTakesLittleMemory(t *testing.T) {
 	// not parallel: it measures the heap of the whole process
-	const size = 256 << 20
+	const size = 64 << 20
 	r := jsonrpc.NewReader(io.LimitReader(endless{}, size), 1<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -42,6 +42,10 @@ func Self(flags ...string) (program string, args []string) {
 	return program, append([]string{word}, flags...)
 }
 
+// Env returns the environment of the running test for the server, which under
+// the race detector would otherwise sleep for a second before it exits.
+func Env() []string { return append(os.Environ(), "GORACE=atexit_sleep_ms=0") }
+
 // options are the flags of the server; see Run.
 type options struct {
 	effects, gate, received, tools, protocol, stderr string

@@ -162,7 +162,7 @@ func talk(t *testing.T, flags []string, line string) string {
 		return ""
 	}
 	out := &firstLine{seen: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	cmd.Stdout, cmd.Stderr, cmd.Env = out, os.Stderr, Env()
 	if !assert.NoError(t, cmd.Start()) {
 		return ""
 	}
