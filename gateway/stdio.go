@@ -61,6 +61,7 @@ type stdioClient struct {
 	life context.Context // of requests; ends when the client is done with
 	end  context.CancelCauseFunc
 
+	shaken   chan struct{} // closed when the client's initialize is answered; only readAll knows it changes
 	handlers sync.WaitGroup
 	mu       sync.Mutex
 	open     map[string]context.CancelCauseFunc // the client's requests, by id
@@ -126,9 +127,10 @@ func (c *stdioClient) takeRequest(m jsonrpc.Message) {
 		c.out.put(jsonrpc.ErrorReply(m.ID, err))
 		return
 	}
+	handle := c.inTurn(m)
 	go func() {
 		defer c.handlers.Done()
-		reply := c.handle(ctx, m)
+		reply := handle(ctx, m)
 		var cancelled *cancelledError
 		if !errors.As(context.Cause(ctx), &cancelled) { // a cancelled request gets no response
 			c.out.put(reply)
@@ -172,6 +174,29 @@ func (c *stdioClient) unregister(m jsonrpc.Message) {
 	delete(c.open, key)
 }
 
+// inTurn lets what comes behind an initialize wait for its answer: a client that
+// sends everything at once still shakes hands first.
+func (c *stdioClient) inTurn(m jsonrpc.Message) func(context.Context, jsonrpc.Message) jsonrpc.Message {
+	if m.Method == "initialize" {
+		shaken := make(chan struct{})
+		c.shaken = shaken
+		return func(ctx context.Context, m jsonrpc.Message) jsonrpc.Message {
+			defer close(shaken)
+			return c.g.initialize(ctx, c.caller, m)
+		}
+	}
+	shaken := c.shaken
+	return func(ctx context.Context, m jsonrpc.Message) jsonrpc.Message {
+		if shaken != nil {
+			select {
+			case <-shaken:
+			case <-ctx.Done():
+			}
+		}
+		return c.handle(ctx, m)
+	}
+}
+
 // handle finds who answers a request.
 func (c *stdioClient) handle(ctx context.Context, m jsonrpc.Message) jsonrpc.Message {
 	switch m.Method {
@@ -179,8 +204,6 @@ func (c *stdioClient) handle(ctx context.Context, m jsonrpc.Message) jsonrpc.Mes
 		return c.g.Call(ctx, c.caller, m)
 	case "tools/list":
 		return c.g.tools.list(ctx, m)
-	case "initialize":
-		return c.g.initialize(ctx, c.caller, m)
 	case "ping":
 		return jsonrpc.Result(m.ID, []byte(`{}`))
 	}
@@ -192,15 +215,24 @@ func (c *stdioClient) takeNotification(m jsonrpc.Message) {
 	case "notifications/cancelled":
 		c.cancel(m)
 	case "notifications/initialized":
-		if err := c.g.server.Initialized(m); err != nil {
-			c.g.log.Warn().Err(err).Msg("the handshake could not be completed")
-			return
-		}
-		if c.g.hasTools.Load() { // whoever needs the list first would wait for it
-			c.spawn(func() { _, _ = c.g.tools.get(c.life) })
-		}
+		shaken := c.shaken
+		c.spawn(func() { c.initialized(m, shaken) })
 	default:
 		c.notifyUpstream(m)
+	}
+}
+
+// initialized completes the handshake, once initialize is answered.
+func (c *stdioClient) initialized(m jsonrpc.Message, shaken chan struct{}) {
+	if shaken != nil {
+		<-shaken
+	}
+	if err := c.g.server.Initialized(m); err != nil {
+		c.g.log.Warn().Err(err).Msg("the handshake could not be completed")
+		return
+	}
+	if c.g.hasTools.Load() { // whoever needs the list first would wait for it
+		_, _ = c.g.tools.get(c.life)
 	}
 }
 

@@ -140,6 +140,16 @@ func TestExitBetweenTheAnswerAndTheEndOfTheHandshakeFailsForGood(t *testing.T) {
 	require.NoError(t, p.Close(t.Context()))
 }
 
+func TestACommandThatRepeatsItsInputIsNoServer(t *testing.T) {
+	t.Parallel()
+	p, err := upstream.Start(upstream.Command{Name: "cat", Path: "cat", Env: os.Environ()}, upstream.Options{})
+	require.NoError(t, err)
+	_, err = p.Initialize(t.Context(), []byte(clientParams))
+	require.EqualError(t, err, `upstream "cat" answered initialize with something that is no answer to it; check that the command is an MCP server`)
+	next(t, p.Failed())
+	require.NoError(t, p.Close(t.Context()))
+}
+
 func TestSessionIsNotReadyBeforeTheHandshakeIsComplete(t *testing.T) {
 	t.Parallel()
 	r := run(t, nil)

@@ -67,6 +67,7 @@ func (s *Session) receiveRequest(m jsonrpc.Message) {
 	switch {
 	case m.Method == methodPing:
 		_ = s.Reply(jsonrpc.Result(m.ID, []byte("{}")))
+	case m.Method == methodInitialize && s.echoed(m):
 	case m.Method == methodInitialize, s.p.o.Handler == nil:
 		_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{
 			Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + m.Method,
@@ -74,6 +75,19 @@ func (s *Session) receiveRequest(m jsonrpc.Message) {
 	default:
 		s.p.o.Handler.Request(s, m)
 	}
+}
+
+// echoed reports whether m is our own request initialize come back, and then ends
+// the wait for its answer: the command repeats what it is sent.
+func (s *Session) echoed(m jsonrpc.Message) bool {
+	s.mu.Lock()
+	c := s.pending[jsonrpc.IDKey(m.ID)]
+	s.mu.Unlock()
+	if c == nil || !c.opens || s.take(string(m.ID)) != c {
+		return false
+	}
+	c.lose(BadAnswer, errNoHandshake)
+	return true
 }
 
 // receiveBroken takes a line that is no message. Where it has the id of an open
