@@ -35,7 +35,7 @@ func (j *journey) ask() bool {
 	}
 	j.asked = dedup.Request{
 		Scope: scope, Key: key, Fingerprint: dedup.Digest(fingerprint), FingerprintVersion: toolschema.FingerprintVersion,
-		Class: string(j.tool.Class), ClassBySaid: j.tool.ByOperator, OnUnknown: j.onUnknown(),
+		Class: string(j.tool.Class), ClassBySaid: j.tool.ByOperator, OnUnknown: onUnknown(j.tool),
 		Window: j.g.options.Policy.Window, Near: j.near(), RepeatOf: repeat, Provenance: j.provenance(),
 	}
 	return true
@@ -76,11 +76,11 @@ func (j *journey) repeatOf() (dedup.OperationID, error) {
 
 // onUnknown is what the tool's class allows of an operation of which nobody knows.
 // DEDUPLICATE is worth something only where a key is handed on.
-func (j *journey) onUnknown() dedup.OnUnknown {
+func onUnknown(tool toolschema.Tool) dedup.OnUnknown {
 	switch {
-	case j.tool.Class == toolschema.ClassSafeRetry:
+	case tool.Class == toolschema.ClassSafeRetry:
 		return dedup.OnUnknown{RunAgain: true}
-	case j.tool.Class == toolschema.ClassDeduplicate && j.tool.Native:
+	case tool.Class == toolschema.ClassDeduplicate && tool.Native:
 		return dedup.OnUnknown{ResendWithin: DefaultUpstreamWindow}
 	}
 	return dedup.OnUnknown{}

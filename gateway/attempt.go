@@ -20,7 +20,7 @@ type attempt struct {
 	session *upstream.Session
 	request jsonrpc.Message // as it goes upstream, with the caller's id
 	token   []byte          // the caller's progress token; may be nil
-	again   bool            // the tool may run twice by declaration
+	again   bool            // what becomes unknown may be sent again
 }
 
 // A settled attempt is what its caller is told.
@@ -37,7 +37,7 @@ func (j *journey) run(ctx context.Context, lease *dedup.Lease) jsonrpc.Message {
 	a := &attempt{
 		g: j.g, lease: lease, session: j.session, token: j.call.ProgressToken,
 		request: j.request.With("params", j.call.Forward(j.tool, lease.DownstreamKey())),
-		again:   j.asked.OnUnknown.RunAgain,
+		again:   j.asked.OnUnknown != dedup.OnUnknown{},
 	}
 	done := make(chan settled)
 	gone, stop := untilCallerLeaves(ctx)

@@ -25,8 +25,9 @@ var errNoSuchTool = errors.New("no such tool")
 // first needed, and again when the upstream says that its tools have changed;
 // while the upstream is down, the last good one stays.
 type catalog struct {
-	g      *Gateway
-	flight singleflight.Group
+	g          *Gateway
+	flight     singleflight.Group
+	refreshing sync.Mutex
 
 	mu    sync.Mutex
 	read  *tools // nil until it was read once
@@ -49,10 +50,7 @@ func newCatalog(g *Gateway) *catalog { return &catalog{g: g} }
 // find returns a tool, or errNoSuchTool. A name that is not known is looked for
 // in a fresh reading, since upstreams change their tools without a word.
 func (c *catalog) find(ctx context.Context, name string) (toolschema.Tool, error) {
-	c.mu.Lock()
-	read := c.read
-	c.mu.Unlock()
-	if read != nil {
+	if read, _ := c.current(); read != nil {
 		if tool, ok := read.byName[name]; ok {
 			return tool, nil
 		}
@@ -92,9 +90,7 @@ func (c *catalog) list(ctx context.Context, request jsonrpc.Message) jsonrpc.Mes
 // get returns the tools, read anew if they may have changed and the upstream can
 // be asked.
 func (c *catalog) get(ctx context.Context) (*tools, error) {
-	c.mu.Lock()
-	read, stale := c.read, c.stale
-	c.mu.Unlock()
+	read, stale := c.current()
 	if read != nil && !stale {
 		return read, nil
 	}
@@ -134,29 +130,39 @@ func (c *catalog) reread(ctx context.Context) (*tools, error) {
 	}
 }
 
-// changed notes that the upstream's tools have changed, reads them, and reports
-// whether what is offered differs.
-func (c *catalog) changed(ctx context.Context) bool {
+// invalidate notes that the upstream's tools may have changed.
+func (c *catalog) invalidate() {
 	c.mu.Lock()
-	before := c.read
+	defer c.mu.Unlock()
 	c.stale = true
-	c.mu.Unlock()
-	after, err := c.reread(ctx)
-	for err == nil && c.isStale() { // that reading had begun before the change
-		after, err = c.reread(ctx)
+}
+
+// refresh reads the tools anew, if they may have changed, and reports whether what
+// is offered differs from what was. Of several at once, one reads and reports; the
+// others find nothing to do.
+func (c *catalog) refresh(ctx context.Context) bool {
+	c.refreshing.Lock()
+	defer c.refreshing.Unlock()
+	before, stale := c.current()
+	if before == nil {
+		return true // nobody has asked for them yet; who does gets what is there now
 	}
-	if err != nil || before == nil {
-		return before == nil
+	after := before
+	for ; stale; _, stale = c.current() { // again, if they change while they are read
+		var err error
+		if after, err = c.reread(ctx); err != nil {
+			return false
+		}
 	}
 	return !slices.EqualFunc(before.pages, after.pages, func(a, b page) bool {
 		return a.cursor == b.cursor && bytes.Equal(a.result, b.result)
 	})
 }
 
-func (c *catalog) isStale() bool {
+func (c *catalog) current() (read *tools, stale bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stale
+	return c.read, c.stale
 }
 
 func (c *catalog) readAll(ctx context.Context) (*tools, error) {
@@ -221,16 +227,13 @@ func (c *catalog) addStatusTool(read *tools) error {
 	return nil
 }
 
-// has reports whether the upstream itself has a tool of that name, as far as is
-// known.
-func (c *catalog) has(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.read == nil {
-		return false
+// known is what is known of a tool without asking; zero where nothing is.
+func (c *catalog) known(name string) toolschema.Tool {
+	read, _ := c.current()
+	if read == nil {
+		return toolschema.Tool{}
 	}
-	_, ok := c.read.byName[name]
-	return ok
+	return read.byName[name]
 }
 
 // ask asks the upstream for one page.
@@ -263,9 +266,7 @@ func (c *catalog) ask(ctx context.Context, cursor string) ([]byte, error) {
 // patience is how long the upstream is waited for: not long where there is a list
 // to fall back on.
 func (c *catalog) patience() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.read != nil {
+	if read, _ := c.current(); read != nil {
 		return min(time.Second, c.g.options.ReachWithin)
 	}
 	return c.g.options.ReachWithin

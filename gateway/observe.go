@@ -32,6 +32,7 @@ func (g *Gateway) observer(c *stdioClient) upstream.Observer {
 		},
 		Restarted: func(*upstream.Session) {
 			log.Info().Msg("the upstream is back")
+			g.tools.invalidate()
 			c.spawn(func() {
 				c.toolsChanged(jsonrpc.Notification("notifications/tools/list_changed", nil))
 			})

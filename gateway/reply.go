@@ -29,7 +29,7 @@ func (t told) bytes(tool toolschema.Tool) []byte {
 	if t.text != "" {
 		result = appendText(result, t.block())
 	}
-	if t.outcome.WasReplay && tool.AnnotatesOutput {
+	if t.outcome.WasReplay && tool.AnnotatesOutput && t.text != "" {
 		result = annotateStructured(result, t.outcome)
 	}
 	return withOutcome(result, t.outcome)

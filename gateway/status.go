@@ -43,7 +43,7 @@ func statusDefinition(name string) []byte {
 
 // asksForStatus reports whether the call is for the gateway's own tool.
 func (j *journey) asksForStatus() bool {
-	return j.call.Name == j.g.statusTool() && !j.g.tools.has(j.call.Name)
+	return j.call.Name == j.g.statusTool() && j.g.tools.known(j.call.Name).Name == ""
 }
 
 // statusQuestion is what idempotency_status is asked.
@@ -139,7 +139,7 @@ func (g *Gateway) tellStatus(e dedup.Entry) told {
 	case e.State == dedup.Completed:
 		t.text, t.outcome = "COMPLETED: the call was executed on "+at+".", completed(e)
 	case e.State == dedup.Unknown:
-		t = g.tellUnknown(e, e.Class == string(toolschema.ClassSafeRetry))
+		t = g.tellUnknown(e, g.mayRunAgain(e))
 	case e.State == dedup.Released:
 		advice := "The key is free: the call may be sent again with it."
 		t.text = "FAILED_BEFORE_INPUT: the call of " + at + " was not executed. " + advice
@@ -149,6 +149,13 @@ func (g *Gateway) tellStatus(e dedup.Entry) told {
 	}
 	t.notError = true
 	return t
+}
+
+// mayRunAgain reports whether an unknown operation's class lets the same key be
+// sent once more.
+func (g *Gateway) mayRunAgain(e dedup.Entry) bool {
+	tool := g.tools.known(e.Scope.Tool)
+	return string(tool.Class) == e.Class && onUnknown(tool) != dedup.OnUnknown{}
 }
 
 // tellNotFound: the ledger has no such operation. Before its beginning, that is no

@@ -291,6 +291,7 @@ func (c *stdioClient) Request(s *upstream.Session, m jsonrpc.Message) {
 func (c *stdioClient) Notification(m jsonrpc.Message) {
 	switch m.Method {
 	case "notifications/tools/list_changed":
+		c.g.tools.invalidate()
 		c.spawn(func() { c.toolsChanged(m) })
 		return
 	case "notifications/progress":
@@ -326,7 +327,7 @@ func (c *stdioClient) withOurID(m jsonrpc.Message) jsonrpc.Message {
 
 // toolsChanged passes a change of the tools on, where what is offered differs.
 func (c *stdioClient) toolsChanged(m jsonrpc.Message) {
-	if c.g.tools.changed(c.life) && c.g.announces.Load() {
+	if c.g.tools.refresh(c.life) && c.g.announces.Load() {
 		c.out.put(m)
 	}
 }

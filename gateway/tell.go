@@ -38,9 +38,8 @@ func tellReplay(e dedup.Entry) told {
 	case e.Kept != dedup.KeptWhole:
 		t = told{outcome: completed(e), notError: true, text: fmt.Sprintf(
 			"COMPLETED (was_replay): this call was already executed on %s (%s). Its result is not on record: %s. Nothing was executed now.", when(e.ClaimedAt), e.ID, whyNoResult(e))}
-	case e.Reason == reasonTask:
+	case e.Reason == reasonTask: // a handle is no result: nothing is added to it
 		t.outcome = acceptedTask(e)
-		t.text = fmt.Sprintf("ACCEPTED (was_replay): this call was already accepted on %s (%s). The task above is the recorded original; nothing was started now.", when(e.ClaimedAt), e.ID)
 	case e.IsError:
 		t.outcome = answeredError(e)
 		t.text = fmt.Sprintf("COMPLETED (was_replay): this call was already answered on %s with the error above (%s). Nothing was executed now. To try again, with these or other arguments, use a new key.", when(e.ClaimedAt), e.ID)
@@ -75,6 +74,7 @@ func acceptedTask(e dedup.Entry) Outcome {
 }
 
 // tellUnknown: the call was sent, and nobody knows what it did.
+// again reports whether the same key may be sent once more.
 func (g *Gateway) tellUnknown(e dedup.Entry, again bool) told {
 	o := outcomeOf(e, EffectUnknown, effectUnknown)
 	fact := fmt.Sprintf("EFFECT_UNKNOWN: the call was sent on %s (%s), but %s. It MAY have been executed.", when(e.ClaimedAt), e.ID, whyUnknown(e.Reason))
@@ -83,7 +83,7 @@ func (g *Gateway) tellUnknown(e dedup.Entry, again bool) told {
 		advice := fmt.Sprintf("Do not send it again under a new key. Call %s {\"operation_id\":\"%s\"} in %d s.", g.statusTool(), e.ID, int(retryAfter.Seconds()))
 		return told{text: fact + " " + advice, outcome: o.next(actCheckStatus, retryAfter, advice)}
 	case again:
-		advice := "Repeat it with the SAME key: this tool may run twice without harm."
+		advice := "Repeat it with the SAME key: that is safe for this tool."
 		return told{text: fact + " " + advice, outcome: o.next(actRetrySameKey, 0, advice)}
 	}
 	advice := "Do not send it again under a new key. Tell the user, and go on without it."

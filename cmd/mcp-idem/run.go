@@ -94,7 +94,7 @@ is told EFFECT_UNKNOWN in place of an error.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s: %w; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
 	})
-	root.AddCommand(wrapCommand(), ledgerCommand(), versionCommand())
+	root.AddCommand(wrapCommand(), ledgerCommand(), demoCommand(), versionCommand())
 	return root
 }
 
