@@ -30,7 +30,6 @@ func statusDefinition(name string) []byte {
 				"tool":            map[string]any{"type": "string", "description": "The tool that was called; goes with idempotency_key"},
 				"idempotency_key": map[string]any{"type": "string", "description": "The key that the call had; goes with tool"},
 				"arguments":       map[string]any{"type": "object", "description": "The arguments of the call, without the key: with them the recorded result is shown to a new session too"},
-				"check":           map[string]any{"type": "boolean", "description": "Run the tool's effect check first, where one is configured"},
 			},
 		},
 		"annotations": map[string]any{"title": "Status of an earlier call", "readOnlyHint": true, "openWorldHint": false},
