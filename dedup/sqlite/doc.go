@@ -10,6 +10,9 @@
 // share one transaction and one sync to disk. Nobody is answered before the
 // transaction that holds his write is durable.
 //
+// No other code of the process may open the file: closing any descriptor of a file
+// drops all locks that the process holds on it (fcntl(2), "Record locks").
+//
 // # Compatibility
 //
 // The file carries an application id and a schema version. A program refuses a

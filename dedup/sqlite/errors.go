@@ -54,9 +54,10 @@ func explain(path string, err error) error {
 		return known
 	}
 	problem, remedy := "cannot be opened ("+err.Error()+")", "see that the path is right and the disk works"
+	var version *VersionError
 	switch code := primaryCode(err); {
-	case errors.As(err, new(*VersionError)):
-		problem, remedy = "was written by another version", err.Error()
+	case errors.As(err, &version):
+		problem, remedy = fmt.Sprintf("has schema version %d, and this program knows %d", version.Found, version.Known), "use the newer program everywhere"
 	case code == lib.SQLITE_NOTADB:
 		problem, remedy = "is not a ledger, nor any SQLite database", "give the path of a ledger, or of a file that does not exist yet"
 	case code == lib.SQLITE_CORRUPT:

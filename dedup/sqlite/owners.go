@@ -23,17 +23,17 @@ type owners struct {
 	lock   *os.File // nil in a process that runs nothing
 }
 
-// own makes this process an owner.
-func own(folder string, id dedup.OwnerID) (*owners, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
+// join makes this process an owner.
+func (o *owners) join(id dedup.OwnerID) error {
+	if err := os.MkdirAll(o.folder, 0o700); err != nil {
+		return err
 	}
-	o := &owners{folder: folder, self: id}
+	o.self = id
 	if err := o.acquire(); err != nil {
-		return nil, err
+		return err
 	}
 	o.sweep()
-	return o, nil
+	return nil
 }
 
 // acquire makes the file and locks it. Between the two, a process that sweeps

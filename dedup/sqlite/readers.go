@@ -24,6 +24,16 @@ const (
 	ownPoll = time.Second
 )
 
+const (
+	listQuery = "SELECT " + columns + fromOperations + `
+		WHERE (o.claimed_at, o.id) < (?1, ?2) AND o.claimed_at > ?3 AND (?4 = 0 OR o.state = ?4) AND (?5 = '' OR s.tool = ?5)
+		ORDER BY o.claimed_at DESC, o.id DESC LIMIT ?6`
+	// unsettledQuery reads two partial indexes and nothing else of the table.
+	unsettledQuery = "SELECT " + columns + fromOperations + `
+		WHERE o.number IN (SELECT number FROM operations WHERE state = 1 UNION ALL SELECT number FROM operations WHERE open_until IS NOT NULL)
+		ORDER BY o.claimed_at DESC, o.id DESC`
+)
+
 // readers are the connections that only read, with what they run prepared.
 type readers struct {
 	db *sql.DB
@@ -50,12 +60,8 @@ func openReaders(path string, o Options) (*readers, error) {
 		{&r.surroundings, surroundingsQuery},
 		{&r.get, "SELECT " + columns + ", (SELECT body FROM results WHERE operation = o.number)" + fromOperations + "WHERE o.id = ?"},
 		{&r.glance, "SELECT state, attempt, open_until IS NOT NULL FROM operations WHERE id = ?"},
-		{&r.list, "SELECT " + columns + fromOperations + `
-			WHERE (o.claimed_at, o.id) < (?1, ?2) AND o.claimed_at > ?3 AND (?4 = 0 OR o.state = ?4) AND (?5 = '' OR s.tool = ?5)
-			ORDER BY o.claimed_at DESC, o.id DESC LIMIT ?6`},
-		{&r.unsettled, "SELECT " + columns + fromOperations + `WHERE o.number IN (
-			SELECT number FROM operations WHERE state = 1 UNION ALL SELECT number FROM operations WHERE open_until IS NOT NULL)
-			ORDER BY o.claimed_at DESC, o.id DESC`},
+		{&r.list, listQuery},
+		{&r.unsettled, unsettledQuery},
 		{&r.history, `SELECT e.move, e.attempt, e.state, e.at, e.actor, e.note FROM events e
 			JOIN operations o ON o.number = e.operation WHERE o.id = ? ORDER BY e.sequence`},
 		{&r.states, `SELECT date(o.created_at / 1000, 'unixepoch'), s.upstream, s.tool, o.state, count(*), sum(o.state = 3 AND o.is_error),

@@ -3,8 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,10 +37,10 @@ func newFile(t *testing.T) *sql.Conn {
 
 func mustExec(t *testing.T, conn *sql.Conn, query string, args ...any) {
 	t.Helper()
-	require.NoError(t, exec(conn, query, args...), query)
+	require.NoError(t, run(conn, query, args...), query)
 }
 
-func exec(conn *sql.Conn, query string, args ...any) error {
+func run(conn *sql.Conn, query string, args ...any) error {
 	_, err := conn.ExecContext(context.Background(), query, args...)
 	return err
 }
@@ -62,53 +65,210 @@ func running(key string) dedup.Entry {
 	}
 }
 
-// lawful reports whether the table has a move from the entry to the state by the
-// row, and whether it begins an attempt.
-func lawful(e dedup.Entry, to dedup.State, row dedup.Row) (ok, newAttempt bool) {
-	for _, m := range dedup.Moves {
-		if m.From == e.State && m.To == to && m.Row == row &&
-			(len(m.After) == 0 || slices.Contains(m.After, e.Row)) && (len(m.Doubt) == 0 || slices.Contains(m.Doubt, e.Doubt)) {
-			return true, m.NewAttempt
-		}
-	}
-	return false, false
+// A step is what an update makes of an operation.
+type step struct {
+	to      dedup.State
+	row     dedup.Row
+	attempt int
+	doubt   dedup.Row
 }
 
-var states = []dedup.State{dedup.Running, dedup.AwaitingInput, dedup.Completed, dedup.Unknown, dedup.Released}
+// lawful is the step by a row to a state, if the table or standing still allows
+// it.
+func lawful(e dedup.Entry, to dedup.State, row dedup.Row) (s step, ok bool) {
+	s = step{to, row, e.Attempt, e.Doubt}
+	for _, m := range dedup.Moves {
+		if m.From != e.State || m.To != to || m.Row != row ||
+			(len(m.After) != 0 && !slices.Contains(m.After, e.Row)) || (len(m.Doubt) != 0 && !slices.Contains(m.Doubt, e.Doubt)) {
+			continue
+		}
+		if m.NewAttempt {
+			s.attempt, s.doubt = e.Attempt+1, 0
+			if m.From == dedup.Unknown {
+				s.doubt = row
+			}
+		}
+		return s, true
+	}
+	return s, to == e.State && row == e.Row
+}
 
-// TestTriggersHoldTheTable tries every step from every standing of an operation,
-// with every count of attempts, and expects what dedup.Moves says.
-func TestTriggersHoldTheTable(t *testing.T) {
-	t.Parallel()
-	conn := newFile(t)
-	update, err := conn.PrepareContext(context.Background(),
-		"UPDATE operations SET state = ?, move = ?, attempt = ?, doubt = ?, settled_at = iif(?1 IN (1, 2), NULL, 0) WHERE id = ?")
-	require.NoError(t, err)
-	defer update.Close()
-	withoutTriggers(t, conn)
-	var standings []dedup.Entry
-	for _, state := range states {
-		for _, row := range []dedup.Row{1, 2, 14, 15} {
+// standings puts operations in every state, by rows that matter and one that does
+// not, in every doubt.
+func standings(t *testing.T, conn *sql.Conn) (all []dedup.Entry) {
+	for state := dedup.Running; state <= dedup.Released; state++ {
+		for _, row := range []dedup.Row{2, 14, 15} {
 			for _, doubt := range []dedup.Row{0, 16, 17} {
-				e := running(string(rune(len(standings))))
+				e := running(fmt.Sprint(state, row, doubt))
 				e.State, e.Row, e.Doubt, e.Attempt = state, row, doubt, 2
 				if state != dedup.Running && state != dedup.AwaitingInput {
 					e.SettledAt = epoch
 				}
 				put(t, conn, e)
-				standings = append(standings, e)
+				all = append(all, e)
 			}
 		}
 	}
-	mustExec(t, conn, "ROLLBACK TO standing") // the triggers are back, and the rows gone
-	require.Empty(t, wrongSteps(t, conn, update, standings))
+	return all
 }
 
-// wrongSteps returns the steps that the triggers judge otherwise than the table.
-func wrongSteps(t *testing.T, conn *sql.Conn, update *sql.Stmt, standings []dedup.Entry) (wrong []string) {
-	return nil
+// TestTriggersHoldTheTable tries every step from every standing of an operation
+// and expects what dedup.Moves says.
+func TestTriggersHoldTheTable(t *testing.T) {
+	t.Parallel()
+	conn := newFile(t)
+	var all []dedup.Entry
+	without(t, conn, "operations_are_new", func() { all = standings(t, conn) })
+	update, err := conn.PrepareContext(context.Background(), `UPDATE operations
+		SET state = ?1, move = ?2, attempt = ?3, doubt = ?4, settled_at = iif(?1 IN (1, 2), NULL, 0) WHERE id = ?5`)
+	require.NoError(t, err)
+	defer update.Close()
+	mustExec(t, conn, "SAVEPOINT standings")
+	try := func(e dedup.Entry, s step) error {
+		_, err := update.Exec(int(s.to), int(s.row), s.attempt, int(s.doubt), e.ID[:])
+		if err == nil {
+			mustExec(t, conn, "ROLLBACK TO standings")
+		}
+		return err
+	}
+	taken := 0
+	for _, e := range all {
+		for to := dedup.Running; to <= dedup.Released; to++ {
+			for row := dedup.Row(0); row <= 20; row++ {
+				right, ok := lawful(e, to, row)
+				require.Equal(t, ok, try(e, right) == nil, "from %s by row %d in doubt %d: %+v", e.State, e.Row, e.Doubt, right)
+				if !ok {
+					continue
+				}
+				taken++
+				otherDoubt := dedup.Row(16)
+				if right.doubt == 16 {
+					otherDoubt = 0
+				}
+				for _, wrong := range []step{
+					{to, row, right.attempt + 1, right.doubt},
+					{to, row, right.attempt - 1, right.doubt},
+					{to, row, right.attempt, otherDoubt},
+				} {
+					require.Error(t, try(e, wrong), "from %s by row %d in doubt %d: %+v", e.State, e.Row, e.Doubt, wrong)
+				}
+			}
+		}
+	}
+	require.Greater(t, taken, len(dedup.Moves))
 }
 
-func withoutTriggers(t *testing.T, conn *sql.Conn) {}
+// without drops a trigger while do runs.
+func without(t *testing.T, conn *sql.Conn, trigger string, do func()) {
+	var definition string
+	require.NoError(t, conn.QueryRowContext(context.Background(), "SELECT sql FROM sqlite_schema WHERE name = ?", trigger).Scan(&definition))
+	mustExec(t, conn, "DROP TRIGGER "+trigger)
+	do()
+	mustExec(t, conn, definition)
+}
 
-var _ = assert.Equal
+func TestOperationsBeginRunning(t *testing.T) {
+	t.Parallel()
+	conn := newFile(t)
+	for state := dedup.Running; state <= dedup.Released; state++ {
+		for row := dedup.Row(0); row <= 20; row++ {
+			e := running(fmt.Sprint(state, row))
+			e.State, e.Row = state, row
+			if state != dedup.Running && state != dedup.AwaitingInput {
+				e.SettledAt = epoch
+			}
+			lawful := slices.ContainsFunc(dedup.Moves, func(m dedup.Move) bool { return m.From == 0 && m.To == state && m.Row == row })
+			mustExec(t, conn, "INSERT OR IGNORE INTO scopes (number, namespace, upstream, account, tool) VALUES (1, '', '', '', '')")
+			err := run(conn, insertOperation, append(names(&e, 1), changes(&e)...)...)
+			require.Equal(t, lawful, err == nil, "%s by row %d: %v", state, row, err)
+		}
+	}
+}
+
+// TestSchemaRefuses tries to do by SQL what no operation may suffer.
+func TestSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	conn := newFile(t)
+	e := running("kept")
+	put(t, conn, e)
+	mustExec(t, conn, "INSERT INTO scopes (number, namespace, upstream, account, tool) VALUES (2, 'other', '', '', '')")
+	copyOf := func(id string) string {
+		return "INSERT OR REPLACE INTO operations SELECT " + strings.Join(append([]string{id}, slices.Concat(naming[1:], changing)...), ", ") +
+			" FROM operations"
+	}
+	for name, query := range map[string]string{
+		"delete of a running operation":  "DELETE FROM operations",
+		"replace of a running operation": copyOf("NULL, randomblob(16)"),
+		"replace by number":              copyOf("number, id"),
+		"another lookup":                 "UPDATE operations SET lookup = randomblob(32)",
+		"another loose digest":           "UPDATE operations SET loose = randomblob(32)",
+		"another id":                     "UPDATE operations SET id = randomblob(16)",
+		"another number":                 "UPDATE operations SET number = 7",
+		"another scope":                  "UPDATE operations SET scope = 2",
+		"another first claim":            "UPDATE operations SET created_at = 1",
+		"another key hint":               "UPDATE operations SET key_hint = 'x'",
+		"other content":                  "UPDATE operations SET content = randomblob(32)",
+		"other arguments":                "UPDATE operations SET fingerprint = randomblob(32)",
+		"another algorithm":              "UPDATE operations SET fingerprint_version = 2",
+		"another repeat":                 "UPDATE operations SET repeat_of = randomblob(16)",
+		"open while running":             "UPDATE operations SET open_until = 1",
+		"settled while running":          "UPDATE operations SET settled_at = 1",
+		"a scope that does not exist":    "UPDATE operations SET scope = 3",
+		"a state that does not exist":    "UPDATE operations SET state = 6, move = 5",
+		"an empty result":                "UPDATE results SET body = x''",
+		"too large a result":             "UPDATE results SET body = zeroblob(8388609)",
+		"a result of nothing":            "INSERT INTO results VALUES (7, x'7b7d')",
+		"an event changed":               "UPDATE events SET note = 'x'",
+		"an event deleted":               "DELETE FROM events",
+		"an event replaced":              "INSERT OR REPLACE INTO events SELECT * FROM events",
+		"an event put before":            "INSERT INTO events SELECT operation, 0, move, attempt, state, at, actor, note FROM events",
+		"another secret":                 "UPDATE meta SET secret = randomblob(32)",
+		"a second secret":                "INSERT OR REPLACE INTO meta VALUES (1, randomblob(32), 0)",
+		"no secret":                      "DELETE FROM meta",
+		"text for a number":              "UPDATE operations SET claimed_at = 'yesterday'",
+	} {
+		require.Error(t, run(conn, query), name)
+	}
+	var untouched int
+	require.NoError(t, conn.QueryRowContext(context.Background(),
+		"SELECT count(*) FROM operations JOIN events ON operation = operations.number JOIN results USING (operation) WHERE id = ?", e.ID[:]).Scan(&untouched))
+	assert.Equal(t, 1, untouched)
+}
+
+func TestOnlyReleasedOperationsAreDeleted(t *testing.T) {
+	t.Parallel()
+	conn := newFile(t)
+	put(t, conn, running("released"))
+	mustExec(t, conn, "UPDATE operations SET state = 5, move = 2, settled_at = 0")
+	mustExec(t, conn, "DELETE FROM operations")
+	for _, table := range []string{"operations", "events", "results"} {
+		var left int
+		require.NoError(t, conn.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&left))
+		assert.Zero(t, left, table)
+	}
+}
+
+// TestIndexesServe makes sure that no query of a claim reads a table from end to
+// end.
+func TestIndexesServe(t *testing.T) {
+	t.Parallel()
+	conn := newFile(t)
+	for name, query := range map[string]string{
+		"surroundings": surroundingsQuery,
+		"one":          "SELECT " + columns + fromOperations + "WHERE o.id = ?1",
+		"unsettled":    unsettledQuery,
+		"list":         listQuery,
+	} {
+		rows, err := conn.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3, 4, 5, 6)
+		require.NoError(t, err)
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
+			isScan := strings.HasPrefix(detail, "SCAN o") && !strings.Contains(detail, "INDEX")
+			assert.False(t, isScan, "%s: %s", name, detail)
+			t.Log(name, detail)
+		}
+		require.NoError(t, errors.Join(rows.Err(), rows.Close()))
+	}
+}

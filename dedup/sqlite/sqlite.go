@@ -98,7 +98,7 @@ func open(path string, o Options) (s *Store, err error) {
 		return s, nil
 	}
 	s.info.Owner = dedup.NewOwnerID()
-	if s.owners, err = own(s.owners.folder, s.info.Owner); err != nil {
+	if err = s.owners.join(s.info.Owner); err != nil {
 		return s, err
 	}
 	return s, s.startWriter(path, o)
@@ -114,8 +114,8 @@ func (s *Store) startWriter(path string, o Options) error {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	w := &writer{db: db, file: file, path: path, now: s.now, tallies: s.tallies, watch: s.watch}
-	if err := startWriter(w); err != nil {
+	w := &writer{db: db, file: file, path: path, tallies: s.tallies, watch: s.watch}
+	if err := w.start(); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	s.writer = w

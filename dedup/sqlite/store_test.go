@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,6 +17,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(runChild())
+	}
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set(modelChecks) // every history makes several files
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -45,7 +45,6 @@ type writer struct {
 	db      *sql.DB
 	file    os.FileInfo // what stood at path when the ledger was opened
 	path    string
-	now     func() time.Time
 	tallies *tallies
 	watch   *watch
 
@@ -61,9 +60,15 @@ type writer struct {
 	commits atomic.Int64
 }
 
-func startWriter(w *writer) error {
-	var err error
-	if w.session, err = newSession(w.db); err != nil {
+// start makes sure that the ledger can be written, and starts the goroutine.
+func (w *writer) start() error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	// In a file that may only be read, SQLite begins to write and fails later.
+	_, err := w.session.conn.ExecContext(context.Background(), "UPDATE meta SET since = since")
+	if w.abandon(); err != nil {
+		w.drop()
 		return err
 	}
 	w.queue = make(chan *writing, maxGroup)
@@ -192,8 +197,8 @@ func (w *writer) settle(group []*writing, withTallies bool) {
 	if len(group) == 0 {
 		return // all have given up
 	}
-	spoilt, err := w.transact(group, withTallies)
-	if spoilt && (len(group) > 1 || withTallies) {
+	again, err := w.transact(group, withTallies)
+	if again {
 		for _, o := range group {
 			w.settle([]*writing{o}, false)
 		}
@@ -215,9 +220,9 @@ func (o *writing) answer(err error) {
 	o.answered <- err
 }
 
-// transact runs a group in one transaction. spoilt means that one of its writes
-// failed and nothing was written.
-func (w *writer) transact(group []*writing, withTallies bool) (spoilt bool, err error) {
+// transact runs a group in one transaction. again means that nothing was written,
+// for a reason that need not concern each of the group.
+func (w *writer) transact(group []*writing, withTallies bool) (again bool, err error) {
 	if err := w.begin(); err != nil {
 		return false, err
 	}
@@ -225,7 +230,7 @@ func (w *writer) transact(group []*writing, withTallies bool) (spoilt bool, err 
 	for _, o := range group {
 		if o.outcome, err = o.apply(w.session); err != nil {
 			w.abandon()
-			return true, err
+			return len(group) > 1, err
 		}
 		if !o.outcome.wrote.IsZero() {
 			wrote = append(wrote, o.outcome.wrote)
