@@ -35,19 +35,15 @@ var creating sync.Mutex
 // prepare makes sure that a ledger of a known version stands at the path, and
 // makes one where nothing stands. Several processes may do so at once.
 func prepare(path string, o Options) error {
-	if err := checkPlace(path, o.ReadOnly); err != nil {
+	if err := checkPlace(path); err != nil {
 		return err
 	}
 	creating.Lock()
 	defer creating.Unlock()
-	role := toReadOnly
-	if !o.ReadOnly {
-		role = toCreate
-		if err := touch(path); err != nil {
-			return err
-		}
+	if err := touch(path); err != nil {
+		return err
 	}
-	db, err := sql.Open("sqlite", dsn(path, role, o.BusyTimeout))
+	db, err := sql.Open("sqlite", dsn(path, toCreate, o.BusyTimeout))
 	if err != nil {
 		return err
 	}
@@ -60,9 +56,6 @@ func prepare(path string, o Options) error {
 	if fresh, err := identify(conn, path); err != nil || !fresh {
 		return err
 	}
-	if o.ReadOnly {
-		return &OpenError{Path: path, Problem: "is empty", Remedy: "give the path of a ledger that a gateway has written"}
-	}
 	if err := useLog(conn, o.BusyTimeout); err != nil {
 		return err
 	}
@@ -70,20 +63,14 @@ func prepare(path string, o Options) error {
 }
 
 // checkPlace refuses places where a ledger cannot live, before anything is made.
-func checkPlace(path string, readOnly bool) error {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
+func checkPlace(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return &OpenError{Path: path, Problem: "is a folder", Remedy: "give the path of a file in it"}
-	case errors.Is(err, fs.ErrNotExist) && readOnly:
-		return &OpenError{Path: path, Problem: "does not exist", Remedy: "check the path; a gateway makes the file when it starts", Err: err}
 	}
 	folder := filepath.Dir(path)
-	if !readOnly {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return &OpenError{Path: path, Problem: "has no folder, and it cannot be made (" + err.Error() + ")",
-				Remedy: "make the folder, or give another path", Err: err}
-		}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return &OpenError{Path: path, Problem: "has no folder, and it cannot be made (" + err.Error() + ")",
+			Remedy: "make the folder, or give another path", Err: err}
 	}
 	if kind := networkFileSystem(folder); kind != "" {
 		return &OpenError{Path: path, Problem: "is on a network file system (" + kind + "), where locks and the shared log cannot be relied on",

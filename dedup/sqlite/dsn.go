@@ -26,7 +26,6 @@ const (
 	toCreate role = iota // look at a file of which nothing is known yet, and make the ledger
 	toWrite
 	toRead
-	toReadOnly // by a process that must not write
 )
 
 // dsn names the file and sets up every connection to it.
@@ -45,8 +44,6 @@ func dsn(path string, r role, busy time.Duration) string {
 	switch r {
 	case toCreate:
 		v.Set("_auto_vacuum", "INCREMENTAL") // of effect only in a file that is still empty
-	case toReadOnly:
-		v.Set("mode", "ro")
 	case toRead:
 		v.Set("_query_only", "on")
 	case toWrite:

@@ -13,8 +13,6 @@ import (
 var (
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the ledger is closed")
-	// ErrReadOnly: the store was opened to be read only.
-	ErrReadOnly = errors.New("the ledger was opened to be read only")
 	// ErrReplaced: another file stands where the ledger stood, or none. What
 	// would be written would be forgotten, so nothing is.
 	ErrReplaced = errors.New("the ledger's file was moved, deleted or replaced while it was open: restart to use what stands there now")

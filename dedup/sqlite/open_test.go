@@ -12,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/mcp-idem/mcp-idem/dedup"
 )
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
@@ -45,10 +43,6 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		},
 		"a damaged ledger": {damage, Options{}, "is damaged"},
 		"a locked ledger":  {lockFile, Options{BusyTimeout: time.Millisecond}, "is locked"},
-		"nothing to read":  {func(*testing.T, string) {}, Options{ReadOnly: true}, "does not exist"},
-		"an empty file to read": {
-			func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) }, Options{ReadOnly: true}, "is empty",
-		},
 		"owners that are a file": {
 			func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path+"-owners", nil, 0o600)) }, Options{}, "cannot be opened",
 		},
@@ -146,36 +140,12 @@ func TestOpenTakesAnyPath(t *testing.T) {
 	mustClaim(t, s, "key")
 	require.NoError(t, s.Close())
 	require.FileExists(t, path)
-	s, err = Open(path, Options{ReadOnly: true})
+	s, err = Open(path, Options{})
 	require.NoError(t, err)
 	around, err := s.Find(context.Background(), queryOf("key"))
 	require.NoError(t, err)
 	assert.NotNil(t, around.Same)
 	require.NoError(t, s.Close())
-}
-
-func TestAReadOnlyStoreOwnsAndWritesNothing(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, Options{})
-	e := mustClaim(t, s, "key")
-	reader, err := Open(s.info.Path, Options{ReadOnly: true})
-	require.NoError(t, err)
-	assert.Equal(t, dedup.OwnerID{}, reader.Info().Owner)
-	owners, err := os.ReadDir(s.owners.folder)
-	require.NoError(t, err)
-	assert.Len(t, owners, 1)
-	_, err = tryClaim(reader, "other")
-	require.ErrorIs(t, err, ErrReadOnly)
-	reader.Tally(dedup.Tally{Kind: dedup.TallyRefused})
-	assert.Zero(t, reader.Stats())
-	alive, err := reader.Alive(e.Owner)
-	require.NoError(t, err)
-	assert.True(t, alive)
-	mustClaim(t, s, "written while it reads")
-	around, err := reader.Find(context.Background(), queryOf("written while it reads"))
-	require.NoError(t, err)
-	assert.NotNil(t, around.Same)
-	require.NoError(t, reader.Close())
 }
 
 // TestConnectionsAreSetUp asks the connections what they will do.

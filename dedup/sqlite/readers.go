@@ -42,11 +42,7 @@ type readers struct {
 }
 
 func openReaders(path string, o Options) (*readers, error) {
-	role := toRead
-	if o.ReadOnly {
-		role = toReadOnly
-	}
-	db, err := sql.Open("sqlite", dsn(path, role, o.BusyTimeout))
+	db, err := sql.Open("sqlite", dsn(path, toRead, o.BusyTimeout))
 	if err != nil {
 		return nil, err
 	}

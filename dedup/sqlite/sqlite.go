@@ -23,9 +23,6 @@ type Options struct {
 	// BusyTimeout is how long a write waits for other processes before it fails
 	// with nothing written. 0: DefaultBusyTimeout.
 	BusyTimeout time.Duration
-	// ReadOnly opens a ledger that exists, to look at it: Claim and Move fail with
-	// ErrReadOnly, Tally does nothing, and the process owns no operation.
-	ReadOnly bool
 	// Now is the store's clock, for tests. nil: time.Now.
 	Now func() time.Time
 }
@@ -36,7 +33,7 @@ type Store struct {
 	info    dedup.Info
 	now     func() time.Time
 	readers *readers
-	writer  *writer // nil when read only
+	writer  *writer
 	tallies *tallies
 	watch   *watch
 	owners  *owners
@@ -94,9 +91,6 @@ func open(path string, o Options) (s *Store, err error) {
 		return s, err
 	}
 	s.info.Path = path
-	if o.ReadOnly {
-		return s, nil
-	}
 	s.info.Owner = dedup.NewOwnerID()
 	if err = s.owners.join(s.info.Owner); err != nil {
 		return s, err
@@ -127,17 +121,12 @@ func (s *Store) Info() dedup.Info { return s.info }
 
 // Stats returns figures of the store, for benchmarks and tests.
 func (s *Store) Stats() Stats {
-	if s.writer == nil {
-		return Stats{}
-	}
 	return Stats{Commits: s.writer.commits.Load()}
 }
 
 // Tally counts something with the next commit, or after two seconds.
 func (s *Store) Tally(t dedup.Tally) {
-	if s.writer != nil {
-		s.tallies.add(t, s.now())
-	}
+	s.tallies.add(t, s.now())
 }
 
 // Alive reports whether an owner's process lives, by the lock on its file.
@@ -204,9 +193,6 @@ func (s *Store) Move(ctx context.Context, id dedup.OperationID, decide func(dedu
 }
 
 func (s *Store) write(ctx context.Context, apply func(*session) (outcome, error)) error {
-	if s.writer == nil {
-		return ErrReadOnly
-	}
 	return s.writer.write(ctx, apply)
 }
 
