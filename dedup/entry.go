@@ -20,7 +20,7 @@ func NewOperationID() OperationID { return OperationID(uuid.Must(uuid.NewV7())) 
 // ParseOperationID reads the text that String writes; the UUID may have hyphens.
 func ParseOperationID(text string) (OperationID, error) {
 	if len(text) > len(operationPrefix) && text[:len(operationPrefix)] == operationPrefix {
-		if id, err := uuid.Parse(text[len(operationPrefix):]); err == nil {
+		if id, err := uuid.Parse(text[len(operationPrefix):]); err == nil && id != uuid.Nil {
 			return OperationID(id), nil
 		}
 	}

@@ -209,18 +209,23 @@ func holdsCardNumber(text string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// isCardNumber looks at every row of neighbouring groups, since an order's number
+// may stand before a card's.
 func isCardNumber(run string) bool {
 	groups := strings.Split(run, "-")
-	digits := strings.Join(groups, "")
-	if len(digits) < 13 || len(digits) > 19 {
-		return false
-	}
-	for _, g := range groups[:len(groups)-1] {
-		if len(groups) > 1 && (len(g) < 4 || len(g) > 6) {
-			return false // dates and serial numbers, not a card
+	for first := range groups {
+		digits := ""
+		for _, group := range groups[first:] {
+			digits += group
+			if len(digits) >= 13 && len(digits) <= 19 && issued(digits) && luhn(digits) {
+				return true
+			}
+			if len(group) < 4 || len(group) > 6 {
+				break // dates and serial numbers go on like this, not a card
+			}
 		}
 	}
-	return issued(digits) && luhn(digits)
+	return false
 }
 
 // issued reports whether a number of this length begins as one of the large

@@ -60,33 +60,28 @@ func (l *Lease) DownstreamKey() string { return l.ledger.info.Secret.downstreamK
 // operation stands now. On an error the answer is not durable yet, and the ledger
 // goes on trying to write it until it is closed.
 func (l *Lease) Complete(a Answer) (Entry, error) {
-	return l.settle(a.Evidence, func(e *Entry) (keep bool, note string) { return a.record(e), "" })
+	return l.settle(settlement{evidence: a.Evidence, apply: a.record})
 }
 
 // Release frees the key on proof that nothing was executed. Errors are as for
 // Complete.
 func (l *Lease) Release(p Proof) (Entry, error) {
 	evidence, reason := evidenceOf(p)
-	return l.settle(evidence, func(e *Entry) (bool, string) {
-		e.Reason = reason
-		return false, ""
-	})
+	return l.settle(settlement{evidence: evidence, apply: reason.record})
 }
 
 // Strand records that nobody knows what the call did. Where the answer may still
 // arrive, the *Late takes it; it is nil otherwise. Errors are as for Complete.
 func (l *Lease) Strand(s Stranding) (Entry, *Late, error) {
-	e, err := l.settle(s.Evidence, func(e *Entry) (bool, string) {
+	e, err := l.settle(settlement{evidence: s.Evidence, note: s.Note, apply: func(e *Entry) {
 		e.Reason = s.Reason
 		if s.OpenFor > 0 {
 			e.OpenUntil = e.SettledAt.Add(s.OpenFor)
 		}
-		return false, s.Note
-	})
+	}})
 	if err != nil || !e.Open() || e.Attempt != l.entry.Attempt {
 		return e, nil, err
 	}
-	l.ledger.hold(e.ID, e.Attempt)
 	return e, &Late{ledger: l.ledger, entry: e}, nil
 }
 
@@ -94,21 +89,26 @@ func (l *Lease) Strand(s Stranding) (Entry, *Late, error) {
 // After a settlement it does nothing.
 func (l *Lease) Close() {
 	l.mu.Lock()
-	settled := l.settled
-	l.mu.Unlock()
-	if !settled {
-		_, _, _ = l.Strand(Stranding{Evidence: NoAnswer, Reason: ReasonConnectionLost, Note: "the attempt ended without a settlement"})
+	defer l.mu.Unlock()
+	if l.settled {
+		return
 	}
+	l.settled = true
+	_, _ = l.ledger.settle(settlement{
+		claimed: l.entry, evidence: NoAnswer, note: "the attempt ended without a settlement", apply: ReasonConnectionLost.record,
+	})
 }
 
-func (l *Lease) settle(evidence Evidence, apply func(*Entry) (bool, string)) (Entry, error) {
+// settle hands a settlement of this attempt to the ledger.
+func (l *Lease) settle(s settlement) (Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled {
 		panic("dedup: a lease is settled once")
 	}
 	l.settled = true
-	return l.ledger.settle(l.entry, evidence, apply)
+	s.claimed = l.entry
+	return l.ledger.settle(s)
 }
 
 // A Late is an attempt that was stranded while its answer could still arrive. It
@@ -120,18 +120,17 @@ type Late struct {
 }
 
 // Complete records the late answer. Errors are as for [Lease.Complete].
-func (l *Late) Complete(a Answer) (Entry, error) {
-	return l.ledger.settle(l.entry, a.Evidence, func(e *Entry) (bool, string) { return a.record(e), "late answer" })
-}
+func (l *Late) Complete(a Answer) (Entry, error) { return l.settle(a.Evidence, a.record) }
 
 // Release frees the key on the late proof that nothing was executed. Errors are
 // as for [Lease.Complete].
 func (l *Late) Release(p Proof) (Entry, error) {
 	evidence, reason := evidenceOf(p)
-	return l.ledger.settle(l.entry, evidence, func(e *Entry) (bool, string) {
-		e.Reason = reason
-		return false, "late answer"
-	})
+	return l.settle(evidence, reason.record)
+}
+
+func (l *Late) settle(evidence Evidence, apply func(*Entry)) (Entry, error) {
+	return l.ledger.settle(settlement{claimed: l.entry, evidence: evidence, note: "late answer", apply: apply})
 }
 
 // Close gives up waiting: the operation stays unknown, and no answer of this
@@ -139,19 +138,19 @@ func (l *Late) Release(p Proof) (Entry, error) {
 func (l *Late) Close() error { return l.ledger.closeAttempt(l.entry, "no late answer") }
 
 // record puts an answer into an entry.
-func (a Answer) record(e *Entry) (keep bool) {
+func (a Answer) record(e *Entry) {
 	e.IsError = a.Evidence != AnsweredResult
 	e.Reason = a.Reason
 	if e.IsError {
 		e.Reason = ReasonUpstreamError
 	}
-	if len(a.Body) > MaxResultBytes {
-		e.Kept = KeptTooLarge
-		return false
+	if e.Kept = KeptTooLarge; len(a.Body) <= MaxResultBytes {
+		e.Kept, e.Result = KeptWhole, a.Body
 	}
-	e.Kept, e.Result = KeptWhole, a.Body
-	return true
 }
+
+// record puts the reason why there is no answer into an entry.
+func (r Reason) record(e *Entry) { e.Reason = r }
 
 func evidenceOf(p Proof) (Evidence, Reason) {
 	row, reason := p.ProvesNotExecuted()

@@ -44,9 +44,9 @@ type Ledger struct {
 	options Options
 
 	mu        sync.Mutex
-	held      map[attempt]bool   // attempts that this process runs or listens to
-	unsent    map[attempt]bool   // claims whose commit is in doubt, and which were not sent
-	unwritten map[attempt]func() // settlements that the store could not write yet
+	held      map[attempt]bool       // attempts that this process runs or listens to
+	unsent    map[attempt]bool       // claims whose commit is in doubt, and which were not sent
+	unwritten map[attempt]settlement // settlements that the store could not write yet
 	waiters   map[OperationID]int
 
 	stop chan struct{}
@@ -67,7 +67,7 @@ func New(ctx context.Context, store Store, options Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		store: store, info: store.Info(), options: options,
-		held: map[attempt]bool{}, unsent: map[attempt]bool{}, unwritten: map[attempt]func(){}, waiters: map[OperationID]int{},
+		held: map[attempt]bool{}, unsent: map[attempt]bool{}, unwritten: map[attempt]settlement{}, waiters: map[OperationID]int{},
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := l.sweep(ctx); err != nil {
@@ -126,7 +126,7 @@ func (l *Ledger) Begin(ctx context.Context, r Request) (Verdict, error) {
 			return claim, false
 		}
 		claim = l.claim(r, q, fresh, ruled.evidence, s)
-		l.hold(claim.Entry.ID, claim.Entry.Attempt)
+		l.hold(attemptOf(claim.Entry))
 		return claim, true
 	})
 	if err != nil {
@@ -155,7 +155,10 @@ func (l *Ledger) claim(r Request, q Query, fresh OperationID, evidence Evidence,
 	}
 	e = change.Entry
 	e.Content, e.Fingerprint, e.FingerprintVersion = q.Content, r.Fingerprint, r.FingerprintVersion
-	e.Class, e.Window, e.RepeatOf, e.Provenance = r.Class, r.Window, r.RepeatOf, r.Provenance
+	e.Class, e.Window, e.Provenance = r.Class, r.Window, r.Provenance
+	if evidence == Claimed { // what another attempt of the same operation repeats stays consumed
+		e.RepeatOf = r.RepeatOf
+	}
 	e.Owner, e.Reason, e.IsError, e.Kept = l.info.Owner, "", false, KeptNone
 	change.Entry = e
 	return change
@@ -275,10 +278,13 @@ func (l *Ledger) count(r Request, v Verdict) {
 
 func attemptOf(e Entry) attempt { return attempt{e.ID, e.Attempt} }
 
-func (l *Ledger) hold(id OperationID, number int) {
+// hold notes that this process is about to run an attempt. Should an earlier
+// claim of the same attempt have been in doubt, it did not take effect.
+func (l *Ledger) hold(a attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[attempt{id, number}] = true
+	l.held[a] = true
+	delete(l.unsent, a)
 }
 
 func (l *Ledger) release(a attempt) {

@@ -7,65 +7,101 @@ import (
 	"time"
 )
 
+// A settlement is what is known of the effect of one attempt, on its way into
+// the store.
+type settlement struct {
+	claimed  Entry // the attempt, as it was claimed or stranded
+	evidence Evidence
+	note     string       // for the history
+	apply    func(*Entry) // puts what is known into the entry
+	// tried is how the operation stood, or would have stood, after a try to write
+	// this that failed. Zero: there was none.
+	tried Entry
+}
+
 // settle moves an operation on what is known of one attempt's effect. Where the
 // store cannot be written, the settlement is kept and tried again; the entry
 // returned then says how the operation would stand.
-func (l *Ledger) settle(claimed Entry, evidence Evidence, apply func(*Entry) (keep bool, note string)) (Entry, error) {
-	a := attemptOf(claimed)
+func (l *Ledger) settle(s settlement) (Entry, error) {
+	a := attemptOf(s.claimed)
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	var settled Entry
 	var contradiction string
-	err := l.store.Move(ctx, a.id, func(e Entry, now time.Time) (Change, bool) {
-		var change Change
-		change, contradiction = settlement(e, a, evidence, now, apply)
+	err := l.store.Move(ctx, a.id, func(e Entry, now time.Time) (change Change, wanted bool) {
+		change, contradiction, wanted = s.change(e, now)
 		settled = change.Entry
-		return change, true
+		return change, wanted
 	})
 	if err != nil {
-		l.keepUnwritten(claimed, evidence, apply, err)
-		if settled.ID.IsZero() {
-			change, _ := settlement(claimed, a, evidence, claimed.ClaimedAt, apply)
+		if settled.ID.IsZero() { // the store did not ask
+			change, _, _ := s.change(s.claimed, s.claimed.ClaimedAt)
 			settled = change.Entry
 		}
+		s.tried = settled
+		l.keepUnwritten(s, err)
 		return settled, err
 	}
-	l.release(a)
+	if attemptOf(settled) != a || !settled.Open() { // else its answer is still listened for
+		l.release(a)
+	}
 	if contradiction != "" {
 		l.alarm(a.id, contradiction, nil)
 	}
 	return settled, nil
 }
 
-// settlement is the change that evidence about one attempt makes. An attempt that
-// a newer one has superseded, or an operation that others have settled since,
-// stays as it is, and the contradiction goes on record.
-func settlement(e Entry, a attempt, evidence Evidence, now time.Time, apply func(*Entry) (bool, string)) (Change, string) {
-	stays := func(note string) Change {
-		return Change{Entry: e, Event: Event{Row: RowContradicted, Attempt: a.number, State: e.State, Note: note}}
+// change is what evidence about one attempt makes of an entry. An attempt that a
+// newer one has superseded, or an operation that others have settled since, stays
+// as it is, and what was heard against it goes on record.
+func (s settlement) change(e Entry, now time.Time) (c Change, contradiction string, wanted bool) {
+	if s.written(e) {
+		return Change{Entry: e}, "", false
 	}
-	if e.Attempt != a.number {
-		return stays("answer of a superseded attempt"), "an attempt was answered after a newer one had begun"
+	if e.Attempt != s.claimed.Attempt {
+		return s.against(e, "answer of a superseded attempt", "an attempt was answered after a newer one had begun")
 	}
-	change, err := move(e, evidence, now)
+	c, err := move(e, s.evidence, now)
 	if err != nil {
 		if e.State == Unknown { // nothing new is known, and no other answer will come
 			e.OpenUntil = time.Time{}
-			return stays("no evidence of the effect"), ""
+			return s.stays(e, "no evidence of the effect"), "", true
 		}
-		return stays("answer after the operation was settled"), fmt.Sprintf("an answer came although the operation was settled as %s", e.State)
+		return s.against(e, "answer after the operation was settled", fmt.Sprintf("an answer came although the operation was settled as %s", e.State))
 	}
-	change.Keep, change.Event.Note = apply(&change.Entry)
-	if change.Entry.State != Completed { // an error about an attempt in doubt is no answer of the operation
-		change.Entry.IsError, change.Entry.Kept, change.Keep = false, KeptNone, false
-		if change.Entry.Reason == ReasonUpstreamError {
-			change.Entry.Reason = ReasonAmbiguousError
+	s.apply(&c.Entry)
+	c.Event.Note = s.note
+	if c.Entry.State != Completed { // an error about an attempt in doubt is no answer of the operation
+		c.Entry.IsError, c.Entry.Kept, c.Entry.Result = false, KeptNone, nil
+		if c.Entry.Reason == ReasonUpstreamError {
+			c.Entry.Reason = ReasonAmbiguousError
 		}
 	}
-	if change.Event.Row == 18 {
-		return change, "the evidence that nothing was executed was wrong: the upstream has answered"
+	c.Keep = c.Entry.Kept == KeptWhole
+	if c.Event.Row == 18 {
+		return c, "the evidence that nothing was executed was wrong: the upstream has answered", true
 	}
-	return change, ""
+	return c, "", true
+}
+
+// written reports whether an entry stands as an earlier try has left it, although
+// the store could not say so.
+func (s settlement) written(e Entry) bool {
+	t := s.tried
+	return !t.ID.IsZero() && e.State == t.State && e.Row == t.Row && e.Attempt == t.Attempt && e.SettledAt.Equal(t.SettledAt)
+}
+
+// against leaves an entry as it is. Where the upstream was heard, that contradicts
+// how the entry stands: silence, and a call that never left, contradict nothing.
+func (s settlement) against(e Entry, note, contradiction string) (Change, string, bool) {
+	if s.evidence == NoAnswer || s.evidence == ProvenUnsent {
+		return Change{Entry: e}, "", false
+	}
+	return s.stays(e, note), contradiction, true
+}
+
+func (s settlement) stays(e Entry, note string) Change {
+	return Change{Entry: e, Event: Event{Row: RowContradicted, Attempt: s.claimed.Attempt, State: e.State, Note: note}}
 }
 
 // closeAttempt notes that no answer of an attempt can arrive any more.
@@ -85,25 +121,24 @@ func (l *Ledger) closeAttempt(claimed Entry, note string) error {
 }
 
 // keepUnwritten remembers a settlement that could not be written.
-func (l *Ledger) keepUnwritten(claimed Entry, evidence Evidence, apply func(*Entry) (bool, string), err error) {
-	l.alarm(claimed.ID, "an answer could not be written to the ledger; trying again", err)
+func (l *Ledger) keepUnwritten(s settlement, err error) {
+	l.alarm(s.claimed.ID, "an answer could not be written to the ledger; trying again", err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unwritten[attemptOf(claimed)] = func() {
-		if _, err := l.settle(claimed, evidence, apply); err == nil {
-			l.alarm(claimed.ID, "the answer is written now", nil)
-		}
-	}
+	l.unwritten[attemptOf(s.claimed)] = s
 }
 
 // writeUnwritten tries once more to write what could not be written.
 func (l *Ledger) writeUnwritten() {
 	l.mu.Lock()
 	todo := l.unwritten
-	l.unwritten = map[attempt]func(){}
+	l.unwritten = map[attempt]settlement{}
 	l.mu.Unlock()
-	for _, write := range todo {
-		write()
+	for a, s := range todo {
+		if _, err := l.settle(s); err == nil {
+			l.release(a) // nobody listens any more, whatever was to stay open
+			l.alarm(a.id, "the answer is written now", nil)
+		}
 	}
 }
 
@@ -140,12 +175,12 @@ func (l *Ledger) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var failed []error // one operation that cannot be swept keeps no other from it
 	for _, e := range entries {
-		if _, err := l.sweepEntry(ctx, e); err != nil {
-			return err
-		}
+		_, err := l.sweepEntry(ctx, e)
+		failed = append(failed, err)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // sweepDead settles the operation of a Busy verdict whose owner is dead, and
@@ -182,6 +217,9 @@ func (l *Ledger) sweepEntry(ctx context.Context, e Entry) (moved bool, err error
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
+	if err == nil {
+		l.forgetUnsent(attemptOf(e))
+	}
 	return moved, err
 }
 
@@ -204,4 +242,10 @@ func (l *Ledger) isUnsent(a attempt) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unsent[a]
+}
+
+func (l *Ledger) forgetUnsent(a attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unsent, a)
 }

@@ -30,11 +30,14 @@ func (g *Gateway) initialize(ctx context.Context, from *Caller, request jsonrpc.
 	if !g.learn(result) {
 		return answer
 	}
-	text, _ := result.String("instructions")
-	if text != "" {
-		text += "\n\n"
+	own, ok := result.Get("instructions")
+	if _, isText := rawjson.Unquote(own); !isText {
+		if ok && string(own) != "null" {
+			return answer // what cannot be read is not changed
+		}
+		own = []byte(`""`)
 	}
-	return answer.With("result", result.Set("instructions", rawjson.Quote(text+instructions)))
+	return answer.With("result", result.Set("instructions", rawjson.Extend(own, instructions)))
 }
 
 // learn notes what the upstream declares of its tools, and reports whether it has

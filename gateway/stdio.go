@@ -132,10 +132,11 @@ func (c *stdioClient) takeRequest(m jsonrpc.Message) {
 		defer c.handlers.Done()
 		reply := handle(ctx, m)
 		var cancelled *cancelledError
-		if !errors.As(context.Cause(ctx), &cancelled) { // a cancelled request gets no response
+		isCancelled := errors.As(context.Cause(ctx), &cancelled)
+		c.unregister(m)   // first: whoever has the response may use the id again
+		if !isCancelled { // else it gets no response
 			c.out.put(reply)
 		}
-		c.unregister(m)
 	}()
 }
 

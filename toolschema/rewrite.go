@@ -117,7 +117,7 @@ func describe(def rawjson.Object, text string) ([]byte, error) {
 	if _, ok := rawjson.Unquote(description); !ok {
 		return nil, errors.New("description is not a string")
 	}
-	return extendString(description, text), nil
+	return rawjson.Extend(description, text), nil
 }
 
 // member returns the definition's member as an object, empty where it is

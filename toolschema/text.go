@@ -96,19 +96,6 @@ func spell(d time.Duration) string {
 	return fmt.Sprintf("%d seconds", d/time.Second)
 }
 
-// extendString returns the quoted string with text added at its end; what
-// stands there keeps its escapes.
-func extendString(quoted []byte, text string) []byte {
-	body := quoted[:len(quoted)-1]
-	if len(body) > 1 {
-		text = "\n\n" + text
-	}
-	addition := rawjson.Quote(text)
-	out := make([]byte, 0, len(body)+len(addition))
-	out = append(out, body...)
-	return append(out, addition[1:]...)
-}
-
 // shorten keeps a foreign text that is quoted in a message to one short line.
 func shorten(s string) string {
 	const limit = 60

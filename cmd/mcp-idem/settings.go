@@ -164,7 +164,10 @@ const shownLedgerPath = "$XDG_STATE_HOME/mcp-idem/ledger.db"
 // ledgerPath is the ledger's file: the one that was named, else the one in the
 // user's state folder (XDG Base Directory Specification).
 func (s *settings) ledgerPath() (string, error) {
-	if s.ledger != "" {
+	switch {
+	case strings.Contains(s.ledger, "://"):
+		return "", usagef("--ledger: %q is an address, and ledgers are kept in files; give the path of one", s.ledger)
+	case s.ledger != "":
 		return s.ledger, nil
 	}
 	state := os.Getenv("XDG_STATE_HOME")

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -64,6 +67,10 @@ func wrap(cmd *cobra.Command, s *settings, command []string) error {
 	if err != nil {
 		return err
 	}
+	// A client that dies closes our output while its calls go on. A write there must
+	// not end the process, as it does unless SIGPIPE is caught (package os/signal);
+	// ignoring the signal would hand that on to the server.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	log.Info().Str("upstream", options.Scope.Upstream).Str("account", options.Scope.Account).Str("namespace", options.Scope.Namespace).
 		Str("ledger", absolute(path)).Str("version", version()).Msg("starting")
 	err = gateway.New(ledger, options).ServeStdio(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())

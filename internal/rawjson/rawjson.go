@@ -246,6 +246,16 @@ func Unquote(value []byte) (text string, ok bool) {
 	return string(unquoted), err == nil || unquoted != nil
 }
 
+// Extend returns a JSON string with a paragraph of text added at its end; what
+// stands there keeps its escapes.
+func Extend(quoted []byte, text string) []byte {
+	body := quoted[:len(quoted)-1]
+	if len(body) > 1 {
+		text = "\n\n" + text
+	}
+	return slices.Concat(body, Quote(text)[1:])
+}
+
 func open(dec *jsontext.Decoder, kind jsontext.Kind, other error) error {
 	if got := dec.PeekKind(); got != kind {
 		if err := dec.SkipValue(); err != nil {

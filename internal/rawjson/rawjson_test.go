@@ -89,6 +89,8 @@ func TestArray(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	t.Parallel()
+	assert.Equal(t, `"\u00e9\n\nmore"`, string(rawjson.Extend([]byte(`"\u00e9"`), "more")))
+	assert.Equal(t, `"more"`, string(rawjson.Extend([]byte(`""`), "more")))
 	assert.Equal(t, `"<&>\"\u0000é"`, string(rawjson.Quote("<&>\"\x00é")))
 	text, ok := rawjson.Unquote([]byte(`"\u00e9"`))
 	assert.True(t, ok)

@@ -1,0 +1,240 @@
+package dedup_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/dedup/sqlite"
+	"github.com/mcp-idem/mcp-idem/dedup/storetest"
+)
+
+// opener opens a ledger in one more process.
+type opener func() dedup.Store
+
+func TestHistoriesKeepThePromise(t *testing.T) {
+	t.Parallel()
+	for range 10 { // memory is quicker than disks
+		rapid.Check(t, func(t *rapid.T) {
+			clock := storetest.NewClock()
+			reference := storetest.NewReference(clock.Now)
+			newModel(t, clock, func() dedup.Store { return reference.Open(nil) }).run(t)
+		})
+	}
+}
+
+func TestHistoriesKeepThePromiseOnSQLite(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		folder, err := os.MkdirTemp("", "model")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, os.RemoveAll(folder)) }()
+		clock := storetest.NewClock()
+		newModel(t, clock, func() dedup.Store {
+			s, err := sqlite.Open(filepath.Join(folder, "ledger.db"), sqlite.Options{Now: clock.Now})
+			require.NoError(t, err)
+			return s
+		}).run(t)
+	})
+}
+
+// run lets a random history happen.
+func (m *model) run(t *rapid.T) {
+	defer func() {
+		for _, g := range m.gateways {
+			_ = g.ledger.Crash()
+		}
+	}()
+	t.Repeat(map[string]func(*rapid.T){
+		"call": m.call, "call again": m.call, "retry": m.retry, "answer": m.answer, "crash": m.crash, "start": m.start,
+		"sweep": m.sweep, "resolve": m.resolve, "time passes": m.advance, "": m.check,
+	})
+}
+
+// A tool of the model is a policy by name.
+var tools = map[string]func(*dedup.Request){
+	"pay":    func(r *dedup.Request) { confirming(r) },
+	"set":    safeRetry,
+	"charge": deduplicate,
+}
+
+// A model is what a history should have made of a ledger: the promise, said once
+// more in the plainest way, and an upstream that counts effects.
+type model struct {
+	clock    *storetest.Clock
+	open     opener
+	gateways []*gateway
+	ops      map[string]*operation // by tool and key
+	answers  int                   // so that no two answers are alike
+}
+
+type gateway struct {
+	ledger *dedup.Ledger
+	dead   bool
+}
+
+// An operation is how one should stand, and what the upstream has done for it.
+type operation struct {
+	id        dedup.OperationID
+	tool, key string
+	arguments string
+	state     dedup.State
+	attempt   int
+	doubt     dedup.Row
+	repeatOf  dedup.OperationID
+	created   time.Time
+	claimed   time.Time
+	settled   time.Time
+	result    string
+	isError   bool
+	effects   int
+
+	// The attempt that is under way, if there is one.
+	by    *gateway
+	lease *dedup.Lease
+	late  *dedup.Late
+	done  bool // it has had its effect
+}
+
+func newModel(t *rapid.T, clock *storetest.Clock, open opener) *model {
+	m := &model{clock: clock, open: open, ops: map[string]*operation{}}
+	m.start(t)
+	return m
+}
+
+func (m *model) now() time.Time { return m.clock.Now().UTC().Truncate(time.Millisecond) }
+
+// open reports whether an answer may still arrive.
+func (o *operation) open() bool { return o.state == dedup.Unknown && o.late != nil }
+
+// execute lets the upstream do what it is asked for: a charge once per key.
+func (o *operation) execute() {
+	if o.tool != "charge" || o.effects == 0 {
+		o.effects++
+	}
+	o.done = true
+}
+
+// settle is how the attempt ends.
+func (m *model) settle(o *operation, state dedup.State, result string, isError bool) {
+	o.state, o.result, o.isError, o.settled = state, result, isError, m.now()
+	o.lease, o.late = nil, nil
+}
+
+func (m *model) start(t *rapid.T) {
+	if len(m.gateways) == 2 {
+		t.Skip("enough gateways")
+	}
+	l, err := dedup.New(context.Background(), m.open(), dedup.Options{SweepEvery: time.Hour})
+	require.NoError(t, err)
+	m.gateways = append(m.gateways, &gateway{ledger: l})
+	m.bury()
+}
+
+// bury is what a sweep does: what the dead ran is unknown, and closed.
+func (m *model) bury() {
+	for _, o := range m.ops {
+		m.buryOne(o)
+	}
+}
+
+func (m *model) buryOne(o *operation) {
+	if o.by == nil || !o.by.dead {
+		return
+	}
+	if o.state == dedup.Running {
+		m.settle(o, dedup.Unknown, "", false)
+	}
+	o.lease, o.late = nil, nil
+}
+
+func (m *model) sweep(t *rapid.T) {
+	require.NoError(t, m.pick(t).ledger.Sweep(context.Background()))
+	m.bury()
+}
+
+func (m *model) pick(t *rapid.T) *gateway { return rapid.SampledFrom(m.gateways).Draw(t, "gateway") }
+
+// crash ends a gateway. What its calls were about to do, they do now or never.
+func (m *model) crash(t *rapid.T) {
+	g := m.pick(t)
+	g.dead = true
+	m.gateways = slices.DeleteFunc(m.gateways, func(other *gateway) bool { return other == g })
+	for _, name := range slices.Sorted(maps.Keys(m.ops)) {
+		if o := m.ops[name]; o.by == g && (o.lease != nil || o.late != nil) && !o.done && rapid.Bool().Draw(t, "executes yet") {
+			o.execute()
+		}
+	}
+	require.NoError(t, g.ledger.Crash())
+	if len(m.gateways) == 0 {
+		m.start(t)
+	}
+}
+
+func (m *model) advance(t *rapid.T) {
+	m.clock.Advance(rapid.SampledFrom([]time.Duration{
+		time.Millisecond, nearby - time.Millisecond, nearby, 24 * time.Hour, week, -time.Hour,
+	}).Draw(t, "by"))
+}
+
+// resolve lets a person look at the upstream and tell the truth.
+func (m *model) resolve(t *rapid.T) {
+	o := m.draw(t, func(o *operation) bool { return true })
+	word := dedup.Resolution{Executed: o.effects > 0, By: "ada", Note: "looked"}
+	_, err := m.pick(t).ledger.Resolve(context.Background(), o.id, word)
+	switch {
+	case o.state != dedup.Unknown:
+		require.ErrorIs(t, err, dedup.ErrNotUnknown)
+	case o.open() && !word.Executed:
+		require.ErrorIs(t, err, dedup.ErrStillOpen)
+	default:
+		require.NoError(t, err)
+		late := o.late
+		m.settle(o, map[bool]dedup.State{true: dedup.Completed, false: dedup.Released}[word.Executed], "", false)
+		o.late = late // somebody listens, and will be told that it is settled
+	}
+}
+
+// draw chooses an operation.
+func (m *model) draw(t *rapid.T, suits func(*operation) bool) *operation {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(m.ops)) {
+		if suits(m.ops[name]) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		t.Skip("there is none")
+	}
+	return m.ops[rapid.SampledFrom(names).Draw(t, "operation")]
+}
+
+// check compares every operation with the ledger, and holds the promise.
+func (m *model) check(t *rapid.T) {
+	for name, o := range m.ops {
+		e, _, err := m.gateways[0].ledger.Get(context.Background(), o.id)
+		require.NoError(t, err)
+		got := fmt.Sprint(e.State, e.Open(), e.Attempt, e.Doubt, e.IsError, e.SettledAt, string(e.Result))
+		want := fmt.Sprint(o.state, o.open(), o.attempt, o.doubt, o.isError, o.settled, o.result)
+		require.Equal(t, want, got, name)
+
+		if o.tool != "set" {
+			require.LessOrEqual(t, o.effects, 1, "effects of %s", name)
+		}
+		if e.State == dedup.Completed && !e.IsError {
+			require.NotZero(t, o.effects, "%s is completed", name)
+		}
+		if e.State == dedup.Released {
+			require.Zero(t, o.effects, "%s is released", name)
+		}
+	}
+}
