@@ -66,6 +66,32 @@ func TestSilenceOfASupersededAttemptContradictsNothing(t *testing.T) {
 	b.requireQuiet()
 }
 
+func TestASupersededAttemptThatWasNeverSentContradictsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	peer := b.peer()
+	zombie := mayRun(t, peer, request(t, business, safeRetry))
+	b.crash(peer)
+	lease := mayRun(t, b.ledger, request(t, business, safeRetry))
+	e, err := zombie.Release(proof(2))
+	require.NoError(t, err)
+	assert.Equal(t, dedup.Running, e.State)
+	b.requireRows(e.ID, 1, 9, 17)
+	answer(t, lease)
+	b.requireQuiet()
+}
+
+func TestGivingUpASupersededAttemptLeavesTheNewerOneOpen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	late, lease := superseded(t, b)
+	newer := strand(t, lease)
+	require.NoError(t, late.Close())
+	assert.True(t, b.only().Open())
+	require.NoError(t, newer.Close())
+	assert.False(t, b.only().Open())
+}
+
 // resent is an operation whose first attempt may have executed, and which was
 // sent again by a row.
 func resent(t *testing.T, b *bench, class func(*dedup.Request), row dedup.Row) *dedup.Lease {

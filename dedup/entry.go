@@ -55,7 +55,6 @@ const (
 	ReasonOwnerDied           Reason = "owner_died"
 	ReasonShutdown            Reason = "shutdown"
 	ReasonUnreachable         Reason = "unreachable"
-	ReasonRefused             Reason = "refused"
 	ReasonResolvedExecuted    Reason = "resolved_executed"
 	ReasonResolvedNotExecuted Reason = "resolved_not_executed"
 )
@@ -68,7 +67,7 @@ const (
 	KeptNone     Kept = iota // there is none (yet), or a person settled without one
 	KeptWhole                // stored
 	KeptTooLarge             // it was over MaxResultBytes
-	KeptDropped              // it was stored, and dropped after its window
+	KeptDropped              // it was stored, and dropped after its window; the operation stays
 )
 
 // An Entry is one operation as a store keeps it. Times are the store's own, in
@@ -116,9 +115,22 @@ type Entry struct {
 func (e Entry) Open() bool { return e.State == Unknown && !e.OpenUntil.IsZero() }
 
 // Expired reports whether the recorded answer is no longer replayed at now. The
-// window counts from the answer.
+// window counts from the answer. One that was dropped stays expired, although a
+// clock may be set back.
 func (e Entry) Expired(now time.Time) bool {
-	return e.State == Completed && !now.Before(e.SettledAt.Add(e.Window))
+	return e.State == Completed && (e.Kept == KeptDropped || !now.Before(e.SettledAt.Add(e.Window)))
+}
+
+// Overdue reports whether the result is stored although its window has passed.
+func (e Entry) Overdue(now time.Time) bool { return e.Kept == KeptWhole && e.Expired(now) }
+
+// Shown is the entry as Find and Get of a store give it at now: a result that is
+// overdue counts as dropped, whether or not it has been yet.
+func (e Entry) Shown(now time.Time) Entry {
+	if e.Overdue(now) {
+		e.Kept, e.Result = KeptDropped, nil
+	}
+	return e
 }
 
 // An Event is one line of an operation's history: who moved it, when, and on

@@ -218,6 +218,74 @@ func TestAClaimThatWasSentIsNotTakenForTheOneInDoubt(t *testing.T) {
 	assert.Equal(t, dedup.Unknown, b.only().State)
 }
 
+func TestAnErrorInDoubtIsWrittenLaterToo(t *testing.T) {
+	t.Parallel()
+	for _, how := range faults {
+		b, f := newFaultyBench(t)
+		lease := resent(t, b, deduplicate, 16)
+		f.failNext(how)
+		e, err := lease.Complete(dedup.Answer{Evidence: dedup.AnsweredErrorResult})
+		require.ErrorIs(t, err, errInjected)
+		assert.Equal(t, dedup.Unknown, e.State)
+		b.ledger.WriteUnwritten()
+		b.requireRows(e.ID, 1, 8, 16, 16)
+		assert.Equal(t, dedup.Unknown, b.only().State, string(how))
+		assert.Equal(t, []string{cannotWrite, isWritten}, b.heard())
+		b.requireQuiet()
+	}
+}
+
+// resolvedMeanwhile is an operation whose late answer could not be written, and
+// which a person has settled since.
+func resolvedMeanwhile(t *testing.T, executed bool) *bench {
+	t.Helper()
+	b, f := newFaultyBench(t)
+	late := strand(t, mayRun(t, b.ledger, request(t, business)))
+	f.failNext(refused)
+	_, err := late.Complete(dedup.Answer{Evidence: dedup.AnsweredResult})
+	require.ErrorIs(t, err, errInjected)
+	word := dedup.Resolution{Executed: executed, By: "ada", Note: "looked", Force: true}
+	_, err = b.ledger.Resolve(context.Background(), b.only().ID, word)
+	require.NoError(t, err)
+	require.Equal(t, []string{cannotWrite}, b.heard())
+	return b
+}
+
+func TestAnAnswerThatIsWrittenAfterAnotherSettlementIsOnRecord(t *testing.T) {
+	t.Parallel()
+	b := resolvedMeanwhile(t, true)
+	b.ledger.WriteUnwritten()
+	b.requireRows(b.only().ID, 1, 8, 15, dedup.RowContradicted)
+	assert.Equal(t, []string{"an answer came although the operation was settled as completed", isWritten}, b.heard())
+}
+
+func TestAnAnswerThatIsWrittenAfterANewerAttemptsIsOnRecord(t *testing.T) {
+	t.Parallel()
+	b := resolvedMeanwhile(t, false)
+	late := strand(t, mayRun(t, b.ledger, request(t, business)))
+	_, err := late.Complete(dedup.Answer{Evidence: dedup.AnsweredResult})
+	require.NoError(t, err)
+	b.ledger.WriteUnwritten()
+	b.requireRows(b.only().ID, 1, 8, 15, 1, 8, 12, dedup.RowContradicted)
+	assert.Equal(t, []string{"an attempt was answered after a newer one had begun", isWritten}, b.heard())
+}
+
+func TestAContradictionThatCannotBeWrittenIsWrittenLater(t *testing.T) {
+	t.Parallel()
+	b, f := newFaultyBench(t)
+	late := strand(t, mayRun(t, b.ledger, request(t, business)))
+	id := b.only().ID
+	_, err := b.ledger.Resolve(context.Background(), id, dedup.Resolution{Executed: true, By: "ada", Note: "looked"})
+	require.NoError(t, err)
+	f.failNext(lost)
+	_, err = late.Complete(dedup.Answer{Evidence: dedup.AnsweredResult})
+	require.ErrorIs(t, err, errInjected)
+	b.ledger.WriteUnwritten()
+	b.requireRows(id, 1, 8, 15, dedup.RowContradicted)
+	assert.Equal(t, []string{cannotWrite, "an answer came although the operation was settled as completed", isWritten}, b.heard())
+	b.requireQuiet()
+}
+
 func TestFailuresToReadAreTold(t *testing.T) {
 	t.Parallel()
 	b, f := newFaultyBench(t)
@@ -228,7 +296,7 @@ func TestFailuresToReadAreTold(t *testing.T) {
 	require.ErrorIs(t, err, errInjected)
 	assert.False(t, found)
 	f.failNext(refused)
-	_, err = b.ledger.OperationOf(ctx, r.Scope, r.Key)
+	_, _, err = b.ledger.OperationOf(ctx, r.Scope, r.Key)
 	require.ErrorIs(t, err, errInjected)
 	f.failNext(refused)
 	require.ErrorIs(t, b.ledger.Sweep(ctx), errInjected)
@@ -236,7 +304,8 @@ func TestFailuresToReadAreTold(t *testing.T) {
 	_, err = dedup.New(ctx, f, dedup.Options{})
 	require.ErrorIs(t, err, errInjected)
 	answer(t, mayRun(t, b.ledger, r))
-	f.fault, f.in = refused, 2 // the claim says no, and the look after it fails
+	f.fault = refused
+	f.in.Store(2) // the claim says no, and the look after it fails
 	_, err = b.ledger.Begin(ctx, r)
 	require.ErrorIs(t, err, errInjected)
 }
@@ -252,10 +321,11 @@ func TestWhicheverOperationFailsNoEffectIsDoubled(t *testing.T) {
 			n := 1
 			for ; ; n++ {
 				b, f := newFaultyBench(t)
-				f.fault, f.in = how, n
+				f.fault = how
+				f.in.Store(int64(n))
 				w := &story{t: t, bench: b, effects: map[string]int{}, name: fmt.Sprintf("operation %d %s", n, how)}
 				w.tell()
-				if f.in > 0 {
+				if f.in.Load() > 0 {
 					break // the fault did not happen any more
 				}
 			}

@@ -97,12 +97,18 @@ var placeholders = map[string]bool{
 	"mykey": true, "myuniquekey": true, "key": true, "thekey": true, "apikey": true, "somekey": true, "newkey": true, "defaultkey": true, "default": true,
 	"unique": true, "uniquekey": true, "uniqueid": true, "uniqueidentifier": true, "auniquekey": true, "someuniquekey": true,
 	"test": true, "testkey": true, "testing": true, "testtest": true, "testkeytest": true, "testidempotencykey": true,
-	"retry": true, "retrykey": true, "attempt": true, "request": true, "requestid": true, "requestkey": true, "call": true, "callid": true, "toolcall": true,
+	"retry": true, "retrykey": true, "attempt": true, "requestkey": true, "toolcall": true,
 	"placeholder": true, "placeholderkey": true, "example": true, "examplekey": true, "sample": true, "samplekey": true, "dummy": true, "dummykey": true,
 	"random": true, "randomkey": true, "randomstring": true, "randomuuid": true, "uuid": true, "uuidv": true, "guid": true, "string": true,
 	"undefined": true, "nullnull": true, "changeme": true, "password": true, "foobar": true, "foobarbaz": true, "abcdefgh": true, "abcdef": true, "qwerty": true,
-	"operation": true, "operationid": true, "transaction": true, "transactionid": true, "message": true, "messageid": true, "session": true, "sessionid": true,
 	"verbthingoccurrence": true, "insertkeyhere": true, "keygoeshere": true,
+}
+
+// things name a kind of thing. Alone or with one number they are placeholders too;
+// with two they say which thing, and which occurrence.
+var things = map[string]bool{
+	"call": true, "callid": true, "message": true, "messageid": true, "operation": true, "operationid": true,
+	"request": true, "requestid": true, "session": true, "sessionid": true, "transaction": true, "transactionid": true,
 }
 
 // exampleUUIDs are the UUIDs that documentation shows.
@@ -142,7 +148,7 @@ func weakness(text, tool string) string {
 		return "is the tool's own name"
 	case words == bare(verb) && numbers(text) < 2:
 		return "is the tool's verb with a number"
-	case placeholders[words]:
+	case placeholders[words] || things[words] && numbers(text) < 2:
 		return "is a placeholder"
 	}
 	if id, err := uuid.Parse(text); err == nil && exampleUUIDs[id.String()] {

@@ -110,7 +110,7 @@ func TestGoodKeysPass(t *testing.T) {
 	t.Parallel()
 	for tool, texts := range map[string][]string{
 		"create_refund": {
-			"refund:order-4812:2", "refund:4812:1", "create:4812:1", "create_refund:4812:1", "create-refund-invoice-7",
+			"refund:order-4812:2", "refund:4812:1", "transaction:4812:1", "message:2026:7", "create:4812:1", "create_refund:4812:1", "create-refund-invoice-7",
 			"order-4812-refund", "order-2026-08-01-7", "invoice/2026/0017", "ada@example.org/4812", "inv+17=refund", "abcdefg-h-order",
 			"2026-08-01T12:30:00Z", "run-7f3a/step-2", "REFUND:ORDER-4812:1",
 			"9f1c2a44-6d0e-4b7a-8a51-3f0b6b6f3e21", "0193c5a1-f2e4-7b3c-9d8e-7f6a5b4c3d2e", "0193c5a1f2e47b3c9d8e7f6a5b4c3d2e",

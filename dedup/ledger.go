@@ -60,7 +60,8 @@ type attempt struct {
 }
 
 // New returns a ledger on a store, which the ledger then owns. It first settles
-// what dead owners have left.
+// what dead owners have left. An operation that cannot be settled yet, because its
+// owner's life cannot be told, is left to the sweep and told to Options.Alarm.
 func New(ctx context.Context, store Store, options Options) (*Ledger, error) {
 	if options.SweepEvery <= 0 {
 		options.SweepEvery = DefaultSweepEvery
@@ -70,15 +71,17 @@ func New(ctx context.Context, store Store, options Options) (*Ledger, error) {
 		held: map[attempt]bool{}, unsent: map[attempt]bool{}, unwritten: map[attempt]settlement{}, waiters: map[OperationID]int{},
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	if err := l.sweep(ctx); err != nil {
-		return nil, fmt.Errorf("settle what earlier processes left: %w", err)
+	unsettled, err := store.Unsettled(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read what earlier processes left: %w", err)
 	}
+	l.alarmUnswept(l.mend(ctx, unsettled))
 	go l.sweepUntilClosed()
 	return l, nil
 }
 
-// Close stops the sweep, tries once more to write what could not be written, and
-// closes the store. Leases must be settled before.
+// Close stops the sweep, makes one last try to write what could not be written, and
+// closes the store whatever comes of it. Leases must be settled before.
 func (l *Ledger) Close() error {
 	close(l.stop)
 	<-l.done
@@ -199,8 +202,8 @@ func (l *Ledger) Await(ctx context.Context, b Busy) error {
 	return l.store.Await(ctx, b.Entry)
 }
 
-// Operation returns an operation of the namespace, with its result, or
-// ErrNotFound.
+// Operation returns an operation of the namespace, with its result while its window
+// lasts, or ErrNotFound.
 func (l *Ledger) Operation(ctx context.Context, namespace string, id OperationID) (Entry, error) {
 	e, err := l.store.Get(ctx, id)
 	if err == nil && e.Scope.Namespace != namespace {
@@ -209,17 +212,22 @@ func (l *Ledger) Operation(ctx context.Context, namespace string, id OperationID
 	return e, err
 }
 
-// OperationOf returns the operation of a key within a scope, with its result, or
-// ErrNotFound.
-func (l *Ledger) OperationOf(ctx context.Context, scope Scope, key Key) (Entry, error) {
+// OperationOf returns the operation of a key within a scope, with its result. here
+// is false where the scope has none, and the operation is the newest of the key in
+// the same namespace under another upstream or account. ErrNotFound where there is
+// neither.
+func (l *Ledger) OperationOf(ctx context.Context, scope Scope, key Key) (e Entry, here bool, err error) {
 	s, err := l.store.Find(ctx, Query{Lookup: l.info.Secret.lookup(scope, key), Loose: l.info.Secret.loose(scope, key)})
-	if err != nil {
-		return Entry{}, err
+	switch {
+	case err != nil:
+		return Entry{}, false, err
+	case s.Same != nil:
+		return *s.Same, true, nil
+	case s.Elsewhere != nil:
+		e, err = l.store.Get(ctx, s.Elsewhere.ID) // Find loads the result of Same only
+		return e, false, err
 	}
-	if s.Same == nil {
-		return Entry{}, ErrNotFound
-	}
-	return *s.Same, nil
+	return Entry{}, false, ErrNotFound
 }
 
 // Get returns any operation with its result and its history, for the operator; or

@@ -301,12 +301,13 @@ func TestOperationsAreFoundWithinTheirNamespace(t *testing.T) {
 	_, err = b.ledger.Operation(ctx, "ada", dedup.NewOperationID())
 	require.ErrorIs(t, err, dedup.ErrNotFound)
 
-	e, err = b.ledger.OperationOf(ctx, r.Scope, r.Key)
+	e, here, err := b.ledger.OperationOf(ctx, r.Scope, r.Key)
 	require.NoError(t, err)
+	assert.True(t, here)
 	assert.Equal(t, id, e.ID)
 	assert.JSONEq(t, `{"refund":1}`, string(e.Result))
 	r.Scope.Namespace = "bob"
-	_, err = b.ledger.OperationOf(ctx, r.Scope, r.Key)
+	_, _, err = b.ledger.OperationOf(ctx, r.Scope, r.Key)
 	require.ErrorIs(t, err, dedup.ErrNotFound)
 	_, _, err = b.ledger.Get(ctx, dedup.NewOperationID())
 	require.ErrorIs(t, err, dedup.ErrNotFound)

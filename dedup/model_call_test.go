@@ -76,7 +76,7 @@ func (m *model) expect(old, asked *operation, repeatOf dedup.OperationID) string
 		return "*dedup.Lease"
 	case old.arguments != asked.arguments:
 		return "dedup.Conflict"
-	case old.state == dedup.Completed && !m.now().Before(old.settled.Add(week)):
+	case m.expired(old):
 		return "dedup.Expired"
 	case old.state == dedup.Completed:
 		return "dedup.Replay"

@@ -95,6 +95,7 @@ type operation struct {
 	claimed   time.Time
 	settled   time.Time
 	result    string
+	dropped   bool // the result was dropped after its window
 	isError   bool
 	effects   int
 
@@ -122,6 +123,11 @@ func (o *operation) execute() {
 		o.effects++
 	}
 	o.done = true
+}
+
+// expired reports whether an answer is not given any more.
+func (m *model) expired(o *operation) bool {
+	return o.state == dedup.Completed && (o.dropped || !m.now().Before(o.settled.Add(week)))
 }
 
 // settle is how the attempt ends.
@@ -160,6 +166,9 @@ func (m *model) buryOne(o *operation) {
 func (m *model) sweep(t *rapid.T) {
 	require.NoError(t, m.pick(t).ledger.Sweep(context.Background()))
 	m.bury()
+	for _, o := range m.ops {
+		o.dropped = o.dropped || o.result != "" && m.expired(o)
+	}
 }
 
 func (m *model) pick(t *rapid.T) *gateway { return rapid.SampledFrom(m.gateways).Draw(t, "gateway") }
@@ -224,7 +233,11 @@ func (m *model) check(t *rapid.T) {
 		e, _, err := m.gateways[0].ledger.Get(context.Background(), o.id)
 		require.NoError(t, err)
 		got := fmt.Sprint(e.State, e.Open(), e.Attempt, e.Doubt, e.IsError, e.SettledAt, string(e.Result))
-		want := fmt.Sprint(o.state, o.open(), o.attempt, o.doubt, o.isError, o.settled, o.result)
+		result := o.result
+		if m.expired(o) {
+			result = ""
+		}
+		want := fmt.Sprint(o.state, o.open(), o.attempt, o.doubt, o.isError, o.settled, result)
 		require.Equal(t, want, got, name)
 
 		if o.tool != "set" {

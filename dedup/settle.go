@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -14,8 +15,8 @@ type settlement struct {
 	evidence Evidence
 	note     string       // for the history
 	apply    func(*Entry) // puts what is known into the entry
-	// tried is how the operation stood, or would have stood, after a try to write
-	// this that failed. Zero: there was none.
+	// tried is how the operation stands if a move that could not be written was
+	// written all the same. Zero: there was none.
 	tried Entry
 }
 
@@ -26,22 +27,23 @@ func (l *Ledger) settle(s settlement) (Entry, error) {
 	a := attemptOf(s.claimed)
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	var settled Entry
+	var change Change
 	var contradiction string
-	err := l.store.Move(ctx, a.id, func(e Entry, now time.Time) (change Change, wanted bool) {
+	err := l.store.Move(ctx, a.id, func(e Entry, now time.Time) (_ Change, wanted bool) {
 		change, contradiction, wanted = s.change(e, now)
-		settled = change.Entry
 		return change, wanted
 	})
 	if err != nil {
-		if settled.ID.IsZero() { // the store did not ask
-			change, _, _ := s.change(s.claimed, s.claimed.ClaimedAt)
-			settled = change.Entry
+		if change.Entry.ID.IsZero() { // the store did not ask
+			change, _, _ = s.change(s.claimed, s.claimed.ClaimedAt)
 		}
-		s.tried = settled
+		if change.Event.Row != RowContradicted {
+			s.tried = change.Entry
+		}
 		l.keepUnwritten(s, err)
-		return settled, err
+		return change.Entry, err
 	}
+	settled := change.Entry
 	if attemptOf(settled) != a || !settled.Open() { // else its answer is still listened for
 		l.release(a)
 	}
@@ -87,8 +89,7 @@ func (s settlement) change(e Entry, now time.Time) (c Change, contradiction stri
 // written reports whether an entry stands as an earlier try has left it, although
 // the store could not say so.
 func (s settlement) written(e Entry) bool {
-	t := s.tried
-	return !t.ID.IsZero() && e.State == t.State && e.Row == t.Row && e.Attempt == t.Attempt && e.SettledAt.Equal(t.SettledAt)
+	return attemptOf(e) == attemptOf(s.tried) && e.State == s.tried.State && e.Row == s.tried.Row
 }
 
 // against leaves an entry as it is. Where the upstream was heard, that contradicts
@@ -128,18 +129,30 @@ func (l *Ledger) keepUnwritten(s settlement, err error) {
 	l.unwritten[attemptOf(s.claimed)] = s
 }
 
-// writeUnwritten tries once more to write what could not be written.
+// writeUnwritten tries once more to write what could not be written. It gives up
+// at the first failure: where a store is locked, every other try would wait for as
+// long. It goes in no order, so that no settlement keeps the others from it for
+// ever. Only one goroutine does it at a time.
 func (l *Ledger) writeUnwritten() {
 	l.mu.Lock()
-	todo := l.unwritten
-	l.unwritten = map[attempt]settlement{}
+	todo := maps.Clone(l.unwritten)
 	l.mu.Unlock()
 	for a, s := range todo {
-		if _, err := l.settle(s); err == nil {
-			l.release(a) // nobody listens any more, whatever was to stay open
-			l.alarm(a.id, "the answer is written now", nil)
+		if _, err := l.settle(s); err != nil {
+			return
 		}
+		l.written(a)
+		l.alarm(a.id, "the answer is written now", nil)
 	}
+}
+
+// written forgets a settlement that could not be written before. Nobody listens to
+// its attempt any more, whatever was to stay open.
+func (l *Ledger) written(a attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unwritten, a)
+	delete(l.held, a)
 }
 
 func (l *Ledger) alarm(id OperationID, problem string, err error) {
@@ -161,20 +174,29 @@ func (l *Ledger) sweepUntilClosed() {
 		}
 		l.writeUnwritten()
 		ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
-		if err := l.sweep(ctx); err != nil {
-			l.alarm(OperationID{}, "the ledger could not be swept; trying again", err)
-		}
+		l.alarmUnswept(l.sweep(ctx))
 		cancel()
 	}
 }
 
-// sweep settles operations that nobody runs any more (row 9), and closes attempts
-// to which nobody listens.
+func (l *Ledger) alarmUnswept(err error) {
+	if err != nil {
+		l.alarm(OperationID{}, "the ledger could not be swept; trying again", err)
+	}
+}
+
+// sweep mends what is unsettled, and drops what is no longer replayed.
 func (l *Ledger) sweep(ctx context.Context) error {
-	entries, err := l.store.Unsettled(ctx)
+	unsettled, err := l.store.Unsettled(ctx)
 	if err != nil {
 		return err
 	}
+	return errors.Join(l.mend(ctx, unsettled), l.dropOverdue(ctx))
+}
+
+// mend settles operations that nobody runs any more (row 9), and closes attempts
+// to which nobody listens.
+func (l *Ledger) mend(ctx context.Context, entries []Entry) error {
 	var failed []error // one operation that cannot be swept keeps no other from it
 	for _, e := range entries {
 		_, err := l.sweepEntry(ctx, e)
@@ -186,10 +208,7 @@ func (l *Ledger) sweep(ctx context.Context) error {
 // sweepDead settles the operation of a Busy verdict whose owner is dead, and
 // reports whether it stands differently now.
 func (l *Ledger) sweepDead(ctx context.Context, v Verdict) bool {
-	busy, ok := v.(Busy)
-	if !ok {
-		return false
-	}
+	busy, _ := v.(Busy) // the zero entry is not swept
 	moved, err := l.sweepEntry(ctx, busy.Entry)
 	return moved && err == nil
 }
@@ -206,7 +225,7 @@ func (l *Ledger) sweepEntry(ctx context.Context, e Entry) (moved bool, err error
 		evidence, reason = ProvenUnsent, ReasonUnreachable
 	}
 	err = l.store.Move(ctx, e.ID, func(now Entry, at time.Time) (Change, bool) {
-		if now.State != Running || now.Attempt != e.Attempt || now.Owner != e.Owner {
+		if now.Attempt != e.Attempt {
 			return Change{}, false
 		}
 		change, err := move(now, evidence, at)
@@ -214,8 +233,8 @@ func (l *Ledger) sweepEntry(ctx context.Context, e Entry) (moved bool, err error
 		moved = err == nil
 		return change, moved
 	})
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
+	if errors.Is(err, ErrNotFound) { // it never was, or is no more
+		err = nil
 	}
 	if err == nil {
 		l.forgetUnsent(attemptOf(e))

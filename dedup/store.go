@@ -48,11 +48,13 @@ type Store interface {
 	// Info tells what does not change while the store is open.
 	Info() Info
 
-	// Find gathers what stands in a claim's way, with the stored result of Same.
-	// It reads a state that was current at some moment during the call.
+	// Find gathers what stands in a claim's way, with the stored result of Same. It
+	// reads a state that was current at some moment during the call. Past its window
+	// a result is not loaded, and Same says that it was dropped (Entry.Shown).
 	Find(ctx context.Context, q Query) (Surroundings, error)
 
-	// Get returns one operation with its result, or ErrNotFound.
+	// Get returns one operation with its result, or ErrNotFound. Past its window the
+	// result is not loaded, as in Find.
 	Get(ctx context.Context, id OperationID) (Entry, error)
 
 	// Claim gathers as Find does (without results) and asks decide within the
@@ -61,8 +63,8 @@ type Store interface {
 	// any process, takes place in between.
 	Claim(ctx context.Context, q Query, decide func(Surroundings) (Change, bool)) error
 
-	// Move loads one operation (without its result), asks decide, and writes the
-	// change when decide wants it. An event is written even when the entry stays
+	// Move loads one operation as it is stored, but without its result, asks decide,
+	// and writes the change when decide wants it. An event is written even when the entry stays
 	// as it is. ErrNotFound where there is no such operation.
 	Move(ctx context.Context, id OperationID, decide func(Entry, time.Time) (Change, bool)) error
 
@@ -79,6 +81,11 @@ type Store interface {
 	// Unsettled returns the operations that are Running, and those that are
 	// Unknown and open, of all owners.
 	Unsettled(ctx context.Context) ([]Entry, error)
+
+	// Overdue returns completed operations whose result is stored (KeptWhole) although
+	// their window has passed, by the store's clock: at most limit, those whose window
+	// ended first before the others, without results.
+	Overdue(ctx context.Context, limit int) ([]Entry, error)
 
 	// Alive reports whether an owner's process lives, by a lock that the process
 	// holds until its end. A stopped process lives. Time and process ids are no

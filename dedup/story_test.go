@@ -104,7 +104,7 @@ func (w *story) resolve(key string) {
 func (w *story) standing(key string) dedup.Entry {
 	r := request(w.t, key)
 	for range 2 {
-		if e, err := w.ledger.OperationOf(context.Background(), r.Scope, r.Key); err == nil {
+		if e, _, err := w.ledger.OperationOf(context.Background(), r.Scope, r.Key); err == nil {
 			return e
 		}
 	}

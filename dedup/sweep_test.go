@@ -111,3 +111,88 @@ func TestOneOperationThatCannotBeSweptKeepsNoOtherFromIt(t *testing.T) {
 	assert.Equal(t, dedup.Running, b.stands(last.ID).State)
 	assert.IsType(t, dedup.Busy{}, begin(t, l, request(t, business)), "in doubt it runs")
 }
+
+// What a sweep has read may be old by the time that it writes.
+func TestASweepLeavesAloneWhatHasGoneOnMeanwhile(t *testing.T) {
+	t.Parallel()
+	b, f := newFaultyBench(t)
+	peer, other := b.peer(), b.peer()
+	r := request(t, business, safeRetry)
+	mayRun(t, peer, r)
+	b.crash(peer)
+	var lease *dedup.Lease
+	f.seen = func(old []dedup.Entry) []dedup.Entry {
+		require.Len(t, old, 1)
+		lease = mayRun(t, other, r)
+		gone := old[0]
+		gone.ID = dedup.NewOperationID()
+		return append(old, gone)
+	}
+	require.NoError(t, b.ledger.Sweep(context.Background()))
+	e := b.only()
+	assert.Equal(t, dedup.Running, e.State)
+	assert.Equal(t, 2, e.Attempt)
+	b.requireRows(e.ID, 1, 9, 17)
+	answer(t, lease)
+}
+
+func TestALookAtWhatIsSettledAsksForNothingElse(t *testing.T) {
+	t.Parallel()
+	b, f := newFaultyBench(t)
+	answer(t, mayRun(t, b.ledger, request(t, business)))
+	f.in.Store(100)
+	_, found, err := b.ledger.Look(context.Background(), request(t, business))
+	require.NoError(t, err)
+	require.True(t, found)
+	assert.EqualValues(t, 99, f.in.Load())
+}
+
+// alarming starts a ledger that mends by itself, with a store that may fail.
+func alarming(t *testing.T, f *faulty) (*dedup.Ledger, <-chan dedup.Alarm) {
+	t.Helper()
+	alarms := make(chan dedup.Alarm)
+	ended := make(chan struct{})
+	l, err := dedup.New(context.Background(), f, dedup.Options{SweepEvery: time.Millisecond, Alarm: func(a dedup.Alarm) {
+		select {
+		case alarms <- a:
+		case <-ended:
+		}
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		close(ended)
+		require.NoError(t, l.Close())
+	})
+	return l, alarms
+}
+
+func TestASweepThatFailsAlarmsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	f := &faulty{Store: b.reference.Open(nil), fault: refused}
+	_, alarms := alarming(t, f)
+	for range 2 {
+		f.in.Store(1)
+		a := <-alarms
+		assert.Equal(t, "the ledger could not be swept; trying again", a.Problem)
+		require.ErrorIs(t, a.Err, errInjected)
+	}
+}
+
+func TestWhatCouldNotBeWrittenIsWrittenByItself(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	f := &faulty{Store: b.reference.Open(nil), fault: refused, moves: true}
+	l, alarms := alarming(t, f)
+	lease := mayRun(t, l, request(t, business))
+	f.in.Store(1)
+	completed := make(chan error)
+	go func() {
+		_, err := lease.Complete(dedup.Answer{Evidence: dedup.AnsweredResult})
+		completed <- err
+	}()
+	assert.Equal(t, cannotWrite, (<-alarms).Problem)
+	require.ErrorIs(t, <-completed, errInjected)
+	assert.Equal(t, isWritten, (<-alarms).Problem)
+	assert.Equal(t, dedup.Completed, b.only().State)
+}

@@ -51,12 +51,13 @@ func (g *Gateway) scope(tool string) dedup.Scope {
 // key is the call's key, from the carriers that the policy allows.
 func (j *journey) key() (dedup.Key, *told) {
 	text := j.call.Key
+	j.carrier = j.call.Source
 	switch {
 	case j.g.options.Keys == KeysHarness && j.call.Source != toolschema.KeyHarness:
 		t := tellRefused(dedup.KeyRequired, "this gateway takes keys from the harness only, and the call carries none", "The program that makes the call must send a key in its _meta.")
 		return dedup.Key{}, &t
 	case j.g.options.Keys == KeysModel && j.call.Source == toolschema.KeyHarness:
-		text = j.call.ModelKey
+		text, j.carrier = j.call.ModelKey, toolschema.KeyModel
 	}
 	key, err := dedup.ParseKey(text, j.call.Name)
 	var bad *dedup.KeyError
@@ -95,10 +96,20 @@ func (j *journey) near() dedup.Near {
 		toolschema.NearDuplicateConfirm: dedup.NearConfirm,
 		toolschema.NearDuplicateAsk:     dedup.NearConfirm,
 	}[j.tool.NearDuplicate]
-	if j.call.Source == toolschema.KeyHarness {
+	if j.carrier == toolschema.KeyHarness {
 		mode = dedup.NearOff
 	}
 	return dedup.Near{Mode: mode, Within: j.g.options.NearDuplicate}
+}
+
+// maxProvenanceBytes bounds each thing that a client says of itself.
+const maxProvenanceBytes = 128
+
+func short(value []byte) []byte {
+	if len(value) > maxProvenanceBytes {
+		return nil
+	}
+	return value
 }
 
 // provenance is kept beside the operation, for people who look into it. It is
@@ -109,7 +120,7 @@ func (j *journey) provenance() []byte {
 		Client    string          `json:"client,omitempty"`
 		RequestID json.RawMessage `json:"request_id,omitempty"`
 		Carrier   string          `json:"carrier"`
-	}{j.from.session, j.from.clientName(), j.request.ID, string(j.call.Source)})
+	}{j.from.session, j.from.clientName(), short(j.request.ID), string(j.carrier)})
 	if err != nil {
 		return nil
 	}

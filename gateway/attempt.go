@@ -138,6 +138,7 @@ func (a *attempt) lost(call *upstream.Call, cause error) settled {
 		a.g.listeners.Go(func() { a.listen(call, late) })
 	} else {
 		call.Forget()
+		e.OpenUntil = time.Time{} // whatever the ledger wanted: nobody listens
 	}
 	return a.unknown(e, err, "")
 }
@@ -264,10 +265,10 @@ func (a *attempt) completed(e dedup.Entry, err error, result []byte) settled {
 	if e.State != dedup.Completed { // an error about a call that was sent twice
 		return a.unknown(e, err, firstText(result))
 	}
-	t := tellFresh(e, result)
-	t.outcome.Recorded = err == nil
-	t.outcome.ResultAvailable = t.outcome.ResultAvailable && err == nil
-	return settled{told: t}
+	if err != nil {
+		return settled{told: tellUnrecorded(e, result)}
+	}
+	return settled{told: tellFresh(e, result)}
 }
 
 func (a *attempt) released(e dedup.Entry, err error, f upstream.Finding) settled {

@@ -19,9 +19,9 @@ import (
 //
 // When ctx ends, the caller is gone: the response that is returned then has no
 // reader.
-func (g *Gateway) Call(ctx context.Context, from *Caller, request jsonrpc.Message) jsonrpc.Message {
-	j := g.begin(from, request)
-	defer j.log()
+func (g *Gateway) Call(ctx context.Context, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
+	j := g.begin(x, request)
+	defer j.end()
 
 	if !j.parse() { // what does the caller say?
 		return j.reply()
@@ -38,6 +38,7 @@ func (g *Gateway) Call(ctx context.Context, from *Caller, request jsonrpc.Messag
 	if !j.ask() { // key, scope, fingerprint, policy
 		return j.reply()
 	}
+	j.leaveOrder() // the ledger decides from here on who goes first
 	for {
 		if j.lookUp(ctx) { // is there something to answer already?
 			return j.reply()

@@ -45,6 +45,7 @@ func (c *Caller) introduce(initializeParams []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.client = name + " " + version
+	c.client = c.client[:min(len(c.client), maxProvenanceBytes)]
 }
 
 func (c *Caller) clientName() string {

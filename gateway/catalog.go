@@ -29,9 +29,10 @@ type catalog struct {
 	flight     singleflight.Group
 	refreshing sync.Mutex
 
-	mu    sync.Mutex
-	read  *tools // nil until it was read once
-	stale bool   // the upstream has said that its tools have changed
+	mu      sync.Mutex
+	read    *tools // nil until it was read once
+	offered *tools // what the client knows of: the first reading, or what it was told of since
+	stale   bool   // the upstream has said that its tools have changed
 }
 
 // tools is one reading of all pages. It is never changed.
@@ -81,6 +82,7 @@ func (c *catalog) list(ctx context.Context, request jsonrpc.Message) jsonrpc.Mes
 	}
 	for _, p := range read.pages {
 		if p.cursor == cursor {
+			c.offer(read)
 			return jsonrpc.Result(request.ID, p.result)
 		}
 	}
@@ -117,6 +119,9 @@ func (c *catalog) reread(ctx context.Context) (*tools, error) {
 			return nil, err
 		}
 		c.read = read
+		if c.offered == nil {
+			c.offered = read
+		}
 		return read, nil
 	})
 	select {
@@ -143,20 +148,29 @@ func (c *catalog) invalidate() {
 func (c *catalog) refresh(ctx context.Context) bool {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
-	before, stale := c.current()
-	if before == nil {
+	after, stale := c.current()
+	if after == nil {
 		return true // nobody has asked for them yet; who does gets what is there now
 	}
-	after := before
 	for ; stale; _, stale = c.current() { // again, if they change while they are read
 		var err error
 		if after, err = c.reread(ctx); err != nil {
 			return false
 		}
 	}
+	before := c.offer(after)
 	return !slices.EqualFunc(before.pages, after.pages, func(a, b page) bool {
 		return a.cursor == b.cursor && bytes.Equal(a.result, b.result)
 	})
+}
+
+// offer notes what the client knows of from now on, and returns what it knew of.
+// That is not always the newest reading but one: calls have the tools read too.
+func (c *catalog) offer(read *tools) (before *tools) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, c.offered = c.offered, read
+	return before
 }
 
 func (c *catalog) current() (read *tools, stale bool) {
@@ -191,21 +205,21 @@ func (c *catalog) add(read *tools, cursor string, result []byte) (next string, m
 	for _, tool := range rewritten.Tools {
 		read.byName[tool.Name] = tool
 	}
-	offered := rewritten.Result
-	if c.g.options.Keys == KeysHarness {
-		offered, rewritten.Dropped = result, nil
-	}
 	for _, dropped := range rewritten.Dropped {
 		c.g.log.Warn().Str("tool", dropped.Name).Str("problem", dropped.Problem).Msg("a tool is not offered")
 		read.byName[dropped.Name] = toolschema.Tool{Name: dropped.Name, Problem: dropped.Problem}
 	}
-	read.pages = append(read.pages, page{cursor: cursor, result: offered})
-	o, err := rawjson.ParseObject(result)
+	o, err := rawjson.ParseObject(rewritten.Result)
 	if err != nil {
 		return "", false, err
 	}
-	next, more = o.String("nextCursor")
-	return next, more && next != cursor, nil
+	offered := page{cursor: cursor, result: rewritten.Result}
+	next, _ = o.String("nextCursor")
+	if next != "" && (next == cursor || slices.ContainsFunc(read.pages, func(p page) bool { return p.cursor == next })) {
+		next, offered.result = "", o.Without("nextCursor") // it leads back: whoever follows it never ends
+	}
+	read.pages = append(read.pages, offered)
+	return next, next != "", nil
 }
 
 // addStatusTool adds the gateway's own tool to the last page, where any tool is
@@ -225,6 +239,12 @@ func (c *catalog) addStatusTool(read *tools) error {
 	}
 	last.result = result
 	return nil
+}
+
+// isRead reports whether the tools have been read.
+func (c *catalog) isRead() bool {
+	read, _ := c.current()
+	return read != nil
 }
 
 // known is what is known of a tool without asking; zero where nothing is.

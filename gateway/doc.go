@@ -13,7 +13,10 @@
 //	status.go     the gateway's own tool
 //	catalog.go    tools/list, rewritten and kept
 //	relay.go      everything that is not a tool call, handed on as it came
+//	state.go      what a restarted upstream has to be told again
 //	stdio.go      one client on standard input and output
+//	exchange.go   its requests; order.go, the order in which they are handed on
+//	questions.go  the upstream's requests to it; outbox.go, all that is written to it
 //
 // It is the only package that knows toolschema, dedup and upstream.
 package gateway

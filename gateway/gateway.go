@@ -27,9 +27,6 @@ const (
 	DefaultReachWithin = 10 * time.Second
 	// listWithin is how long an upstream may take to list its tools.
 	listWithin = time.Minute
-	// DefaultDrainFor is how long running calls may go on after the client has
-	// closed its side.
-	DefaultDrainFor = 10 * time.Second
 	// DefaultUpstreamWindow is how long an upstream of class DEDUPLICATE is taken
 	// to honour a key.
 	DefaultUpstreamWindow = 24 * time.Hour
@@ -52,7 +49,7 @@ type Options struct {
 	Wait          time.Duration // how long a repeated call waits for the running one
 	NearDuplicate time.Duration // how far back a call of the same content counts
 	ReachWithin   time.Duration
-	DrainFor      time.Duration
+	DrainFor      time.Duration      // how long calls may go on after the client has closed its side; zero: CallTimeout
 	Judgement     upstream.Judgement // zero: upstream.DefaultJudgement
 	// Command starts the upstream; Upstream are its limits, without Handler and
 	// Observer.
@@ -95,6 +92,7 @@ type Gateway struct {
 	life      context.Context // ends when attempts and listeners must be given up
 	end       context.CancelCauseFunc
 	timeouts  timeouts
+	state     clientState
 	hasTools  atomic.Bool // the upstream has declared tools
 	announces atomic.Bool // and that it announces changes of them
 }
@@ -117,16 +115,20 @@ func (o *Options) fill() {
 		standard time.Duration
 	}{
 		{&o.CallTimeout, DefaultCallTimeout}, {&o.LateWindow, DefaultLateWindow}, {&o.Wait, DefaultWait},
-		{&o.NearDuplicate, DefaultNearDuplicate}, {&o.ReachWithin, DefaultReachWithin}, {&o.DrainFor, DefaultDrainFor},
+		{&o.NearDuplicate, DefaultNearDuplicate}, {&o.ReachWithin, DefaultReachWithin},
 		{&o.Policy.Window, DefaultWindow},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard
 		}
 	}
+	if o.DrainFor == 0 {
+		o.DrainFor = o.CallTimeout
+	}
 	if o.Keys == "" {
 		o.Keys = KeysEither
 	}
+	o.Policy.HarnessKeys = o.Keys == KeysHarness
 	if o.Judgement.AmbiguousTexts == nil {
 		o.Judgement = upstream.DefaultJudgement()
 	}

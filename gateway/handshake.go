@@ -16,7 +16,7 @@ const instructions = "Tools here that have side effects ask for an idempotency_k
 // initialize hands the client's handshake on, so that protocol version,
 // capabilities and client are the client's own, and adds our instructions to the
 // answer.
-func (g *Gateway) initialize(ctx context.Context, from *Caller, request jsonrpc.Message) jsonrpc.Message {
+func (g *Gateway) initialize(ctx context.Context, from *Exchange, request jsonrpc.Message) jsonrpc.Message {
 	from.introduce(request.Params)
 	answer, err := g.server.Initialize(ctx, request.Params)
 	if err != nil {
@@ -27,8 +27,8 @@ func (g *Gateway) initialize(ctx context.Context, from *Caller, request jsonrpc.
 	if err != nil {
 		return answer // an error, or nothing that could be added to
 	}
-	if !g.learn(result) {
-		return answer
+	if !g.learn(result) || g.options.Keys == KeysHarness {
+		return answer // there is nothing that a model has to know
 	}
 	own, ok := result.Get("instructions")
 	if _, isText := rawjson.Unquote(own); !isText {

@@ -16,14 +16,16 @@ import (
 // in failure where the protocol has an error for it. Nothing of it is shared.
 type journey struct {
 	g       *Gateway
-	from    *Caller
+	from    *Exchange
 	request jsonrpc.Message // as it came; never changed
 	started time.Time
 
 	call    toolschema.Call
 	bad     *toolschema.CallError // what is wrong with the call; nil: nothing
 	tool    toolschema.Tool
+	carrier toolschema.KeySource // who the key is taken from
 	asked   dedup.Request
+	wait    *patience // nil until the ledger was asked
 	session *upstream.Session
 
 	told    told
@@ -34,7 +36,7 @@ type journey struct {
 	ledgerTook   time.Duration
 }
 
-func (g *Gateway) begin(from *Caller, request jsonrpc.Message) *journey {
+func (g *Gateway) begin(from *Exchange, request jsonrpc.Message) *journey {
 	return &journey{g: g, from: from, request: request, started: time.Now()}
 }
 
@@ -64,9 +66,15 @@ func (j *journey) parse() bool {
 	return false
 }
 
+// leaveOrder gives up the call's turn among what is handed on as it came.
+func (j *journey) leaveOrder() { j.from.turn.leave() }
+
 // findTool learns what the tool is. A tool that the upstream does not list is
 // not called: nobody could say what calling it twice would do.
 func (j *journey) findTool(ctx context.Context) bool {
+	if !j.g.tools.isRead() {
+		j.leaveOrder() // reading them takes a while, and nobody else needs them
+	}
 	tool, err := j.g.tools.find(ctx, j.call.Name)
 	j.tool = tool
 	var refused *jsonrpc.Error
@@ -98,8 +106,9 @@ func (j *journey) needsKey() bool {
 // lookUp answers from the ledger, if there is something to answer. A call whose
 // operation is running waits for it.
 func (j *journey) lookUp(ctx context.Context) bool {
-	wait := j.patience(ctx)
-	defer wait.stop()
+	if j.wait == nil {
+		j.wait = j.patience(ctx)
+	}
 	for {
 		began := time.Now()
 		verdict, ok, err := j.g.ledger.Look(ctx, j.asked)
@@ -112,7 +121,7 @@ func (j *journey) lookUp(ctx context.Context) bool {
 			return false
 		}
 		busy, isBusy := verdict.(dedup.Busy)
-		if isBusy && wait.until(j.g.ledger, busy) {
+		if isBusy && j.wait.until(j.g.ledger, busy) {
 			continue
 		}
 		j.told = j.tell(ctx, verdict)
@@ -122,9 +131,7 @@ func (j *journey) lookUp(ctx context.Context) bool {
 
 // reach waits until the upstream can be written to.
 func (j *journey) reach(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, j.g.options.ReachWithin)
-	defer cancel()
-	session, err := j.g.server.Ready(ctx)
+	session, err := j.g.reach(ctx)
 	if err != nil {
 		j.told = tellUnreachable(err.Error())
 		return false
@@ -136,8 +143,8 @@ func (j *journey) reach(ctx context.Context) bool {
 // claim asks the ledger for leave to run; nil where it cannot be had. A call
 // whose caller is gone by now is not begun.
 func (j *journey) claim(ctx context.Context) dedup.Verdict {
-	if err := ctx.Err(); err != nil {
-		j.told = tellUnreachable("the call was cancelled before it was sent")
+	if ctx.Err() != nil {
+		j.told = tellUnreachable(context.Cause(ctx).Error())
 		return nil
 	}
 	began := time.Now()
@@ -175,10 +182,19 @@ func (j *journey) tell(ctx context.Context, v dedup.Verdict) told {
 
 func (j *journey) ledgerFailed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		return // the caller went away; that is no fault of the ledger
+		j.told = tellUnreachable(context.Cause(ctx).Error()) // that is no fault of the ledger
+		return
 	}
 	j.g.log.Error().Err(err).Str("tool", j.call.Name).Msg("the ledger could not be used; the call was not sent")
 	j.told = tellLedger()
+}
+
+// end frees what the journey holds, and writes its line into the log.
+func (j *journey) end() {
+	if j.wait != nil {
+		j.wait.stop()
+	}
+	j.log()
 }
 
 // log writes the one line of a call. It never holds keys, arguments or results.

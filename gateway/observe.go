@@ -29,11 +29,13 @@ func (g *Gateway) observer(c *stdioClient) upstream.Observer {
 		},
 		Exited: func(err error, next time.Duration) {
 			log.Warn().Err(err).Dur("restart_in_ms", next).Msg("the upstream is gone")
+			c.upstreamGone()
 		},
-		Restarted: func(*upstream.Session) {
+		Restarted: func(s *upstream.Session) {
 			log.Info().Msg("the upstream is back")
 			g.tools.invalidate()
-			c.spawn(func() {
+			c.requests.spawn(func() { g.state.restore(g.life, s) })
+			c.requests.spawn(func() {
 				c.toolsChanged(jsonrpc.Notification("notifications/tools/list_changed", nil))
 			})
 		},

@@ -9,8 +9,8 @@ import (
 )
 
 // MaxQueuedBytes is how much is kept for a client that does not read. Over it,
-// notifications are dropped; responses are kept, since their number is limited by
-// MaxRequestsInFlight.
+// notifications are dropped, and no more requests are read; responses are kept,
+// and only those to MaxRequestsInFlight requests can follow.
 const MaxQueuedBytes = 64 << 20
 
 // An outbox is the one writer towards a client. Putting something into it never
@@ -24,12 +24,14 @@ type outbox struct {
 	bytes  int
 	closed bool
 	err    error
+	room   *sync.Cond
 	wake   chan struct{} // has room for one
 	done   chan struct{}
 }
 
 func newOutbox(w io.Writer) *outbox {
 	o := &outbox{w: jsonrpc.NewWriter(w), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	o.room = sync.NewCond(&o.mu)
 	go o.write()
 	return o
 }
@@ -66,12 +68,28 @@ func (o *outbox) write() {
 				break
 			}
 			if err := o.w.Write(m); err != nil {
-				o.mu.Lock()
-				o.err = err
-				o.mu.Unlock()
+				o.fail(err)
 				return
 			}
 		}
+	}
+}
+
+// fail gives up what is queued: the client is gone.
+func (o *outbox) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err, o.queue, o.bytes = err, nil, 0
+	o.room.Broadcast()
+}
+
+// waitForRoom returns when no more than MaxQueuedBytes wait for the client, or
+// nothing will be written any more.
+func (o *outbox) waitForRoom() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.bytes > MaxQueuedBytes && o.err == nil && !o.closed {
+		o.room.Wait()
 	}
 }
 
@@ -85,6 +103,7 @@ func (o *outbox) next() (m jsonrpc.Message, ok, last bool) {
 	m = o.queue[0]
 	o.queue = o.queue[1:]
 	o.bytes -= len(m.Raw())
+	o.room.Broadcast()
 	return m, true, false
 }
 
@@ -92,6 +111,7 @@ func (o *outbox) next() (m jsonrpc.Message, ok, last bool) {
 func (o *outbox) close(ctx context.Context) {
 	o.mu.Lock()
 	o.closed = true
+	o.room.Broadcast()
 	o.poke()
 	o.mu.Unlock()
 	select {

@@ -112,6 +112,13 @@ func outcomeOf(e dedup.Entry, outcome, effect string) Outcome {
 	return o.because(e.Reason)
 }
 
+// noRecord is the outcome of an operation that is asked for and not found.
+func noRecord(since time.Time) Outcome {
+	o := Outcome{Outcome: NotFound, Effect: effectUnknown}
+	o.LedgerSince = stamp(since)
+	return o
+}
+
 // notSent is the outcome of a call of which nothing was sent and nothing claimed.
 func notSent(outcome string, reason dedup.Reason) Outcome {
 	return Outcome{Outcome: outcome, Effect: effectNotExecuted}.because(reason)

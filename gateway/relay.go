@@ -22,24 +22,44 @@ type cancelledError struct{ notification jsonrpc.Message }
 func (*cancelledError) Error() string { return "the client cancelled the request" }
 
 // relay hands a request on as it came, and its response back as it came.
-func (g *Gateway) relay(ctx context.Context, request jsonrpc.Message) jsonrpc.Message {
-	reach, cancel := context.WithTimeout(ctx, g.options.ReachWithin)
-	session, err := g.server.Ready(reach)
-	cancel()
+func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
+	session, err := g.reach(ctx)
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
 	}
-	answer, err := forward(ctx, session, request)
+	answer, err := forward(ctx, session, x, request)
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
+	}
+	if answer.Result != nil {
+		g.state.learn(request)
 	}
 	return answer
 }
 
-// forward sends a request and waits for its answer. When the client cancels it,
-// the upstream is told so in the client's words.
-func forward(ctx context.Context, session *upstream.Session, request jsonrpc.Message) (jsonrpc.Message, error) {
-	call, err := session.Send(ctx, request)
+// notify hands a notification on as it came.
+func (g *Gateway) notify(ctx context.Context, m jsonrpc.Message) error {
+	session, err := g.reach(ctx)
+	if err != nil {
+		return err
+	}
+	return session.Notify(m)
+}
+
+// reach waits until the upstream can be written to, but not for long.
+func (g *Gateway) reach(ctx context.Context) (*upstream.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.options.ReachWithin)
+	defer cancel()
+	return g.server.Ready(ctx)
+}
+
+// forward sends a request in its turn and waits for its answer, which it also hands
+// to the client at once. When the client cancels the request, the upstream is told
+// so in the client's words.
+func forward(ctx context.Context, session *upstream.Session, x *Exchange, request jsonrpc.Message) (jsonrpc.Message, error) {
+	x.turn.wait(ctx)
+	call, err := session.SendTo(ctx, request, x.respond)
+	x.turn.leave()
 	if err != nil {
 		return jsonrpc.Message{}, err
 	}
@@ -74,7 +94,7 @@ func (j *journey) forwardUnkeyed(ctx context.Context) {
 		request = request.With("params", j.call.Forward(j.tool, ""))
 	}
 	began := time.Now()
-	answer, err := forward(ctx, j.session, request)
+	answer, err := forward(ctx, j.session, j.from, request)
 	j.upstreamTook = time.Since(began)
 	var unsent *upstream.NotSent
 	switch {

@@ -60,12 +60,15 @@ func (j *journey) status(ctx context.Context) jsonrpc.Message {
 		j.told = tellRefused(dedup.Reason(toolschema.ReasonArguments), err.Error(), `Give {"operation_id":"op_…"}, or {"tool":"…","idempotency_key":"…"}.`)
 		return j.reply()
 	}
-	e, err := j.g.statusEntry(ctx, question)
+	e, here, err := j.g.statusEntry(ctx, question)
 	switch {
 	case errors.Is(err, dedup.ErrNotFound):
 		j.told = j.g.tellNotFound()
 	case err != nil:
 		j.ledgerFailed(ctx, err)
+	case !here:
+		j.told = j.g.tellConflict(dedup.Conflict{Entry: e, Reason: dedup.ReasonScopeChanged})
+		j.told.notError = true
 	default:
 		j.told = j.g.tellStatus(e)
 		if j.mayRead(e, question) {
@@ -90,18 +93,20 @@ func readStatusQuestion(params []byte) (q statusQuestion, err error) {
 	return q, nil
 }
 
-// statusEntry finds the operation within the gateway's namespace.
-func (g *Gateway) statusEntry(ctx context.Context, q statusQuestion) (dedup.Entry, error) {
+// statusEntry finds the operation within the gateway's namespace. here is false for
+// the operation of the same key under another upstream or account.
+func (g *Gateway) statusEntry(ctx context.Context, q statusQuestion) (e dedup.Entry, here bool, err error) {
 	if q.OperationID != "" {
 		id, err := dedup.ParseOperationID(q.OperationID)
 		if err != nil {
-			return dedup.Entry{}, dedup.ErrNotFound
+			return e, false, dedup.ErrNotFound
 		}
-		return g.ledger.Operation(ctx, g.options.Scope.Namespace, id)
+		e, err = g.ledger.Operation(ctx, g.options.Scope.Namespace, id)
+		return e, true, err
 	}
 	key, err := dedup.ParseKey(q.Key, q.Tool)
 	if err != nil {
-		return dedup.Entry{}, dedup.ErrNotFound // such a key has no operation
+		return e, false, dedup.ErrNotFound // such a key has no operation
 	}
 	return g.ledger.OperationOf(ctx, g.scope(q.Tool), key)
 }
@@ -150,21 +155,24 @@ func (g *Gateway) tellStatus(e dedup.Entry) told {
 	return t
 }
 
-// mayRunAgain reports whether an unknown operation's class lets the same key be
-// sent once more.
+// mayRunAgain reports whether an unknown operation's class, or the operator's word
+// since, lets the same key be sent once more.
 func (g *Gateway) mayRunAgain(e dedup.Entry) bool {
 	tool := g.tools.known(e.Scope.Tool)
-	return string(tool.Class) == e.Class && onUnknown(tool) != dedup.OnUnknown{}
+	return (tool.ByOperator || string(tool.Class) == e.Class) && onUnknown(tool) != dedup.OnUnknown{}
 }
 
-// tellNotFound: the ledger has no such operation. Before its beginning, that is no
-// evidence that nothing was executed.
+// tellNotFound: the ledger has no such operation. That is no proof that nothing was
+// executed: there was a time before the ledger, and there are other namespaces, and
+// calls that are not recorded.
 func (g *Gateway) tellNotFound() told {
 	since := g.ledger.Since()
-	advice := "Nothing was executed through this gateway under it since then; of earlier calls it knows nothing."
-	o := notSent(NotFound, "").next(actNone, 0, advice)
-	o.LedgerSince = stamp(since)
-	return told{text: fmt.Sprintf("NOT_FOUND: the ledger has no such operation since %s. %s", when(since), advice), outcome: o, notError: true}
+	advice := "A keyed call that this gateway has sent for you since then would be on record; of others it knows nothing."
+	return told{
+		text:     fmt.Sprintf("NOT_FOUND: the ledger has no record of such a call since %s. %s", when(since), advice),
+		outcome:  noRecord(since).next(actNone, 0, advice),
+		notError: true,
+	}
 }
 
 // withRecorded adds the recorded result to an answer of the status tool.
@@ -203,7 +211,7 @@ func (g *Gateway) resultID(ctx context.Context, e dedup.Entry) string {
 	}
 	id, _ := content.Get("id")
 	const longest = 80
-	if len(id) > longest || len(id) == 0 || id[0] == '{' || id[0] == '[' {
+	if len(id) > longest || len(id) == 0 || id[0] == '{' || id[0] == '[' || string(id) == "null" {
 		return ""
 	}
 	return string(id)

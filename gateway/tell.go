@@ -30,24 +30,50 @@ func tellFresh(e dedup.Entry, result []byte) told {
 	}
 }
 
+// tellUnrecorded: the upstream has just answered, and the ledger could not write
+// that yet.
+func tellUnrecorded(e dedup.Entry, result []byte) told {
+	t := tellFresh(e, result)
+	t.outcome.Recorded, t.outcome.ResultAvailable = false, false
+	if t.text != "" {
+		advice := "To try again with other arguments use a new key."
+		t.text = fmt.Sprintf("COMPLETED (error): the answer above is an error, and it could not be recorded yet (%s). %s", e.ID, advice)
+		t.outcome = t.outcome.next(actNewKey, 0, advice)
+	}
+	return t
+}
+
 // tellReplay: the call was answered before.
 func tellReplay(e dedup.Entry) told {
 	e.Replays++ // this one; the ledger writes it with its next commit
 	t := told{result: e.Result}
 	switch {
 	case e.Kept != dedup.KeptWhole:
-		t = told{outcome: completed(e), notError: true, text: fmt.Sprintf(
-			"COMPLETED (was_replay): this call was already executed on %s (%s). Its result is not on record: %s. Nothing was executed now.", when(e.ClaimedAt), e.ID, whyNoResult(e))}
+		t = tellUnkept(e)
 	case e.Reason == reasonTask: // a handle is no result: nothing is added to it
 		t.outcome = acceptedTask(e)
 	case e.IsError:
 		t.outcome = answeredError(e)
-		t.text = fmt.Sprintf("COMPLETED (was_replay): this call was already answered on %s with the error above (%s). Nothing was executed now. To try again, with these or other arguments, use a new key.", when(e.ClaimedAt), e.ID)
+		t.text = fmt.Sprintf("COMPLETED (was_replay): this call was already answered on %s with the error above (%s). Nothing was executed now. To try again with other arguments use a new key.", when(e.ClaimedAt), e.ID)
 	default:
 		t.outcome = completed(e)
 		t.text = fmt.Sprintf("COMPLETED (was_replay): this call was already executed on %s (%s). The result above is the recorded original; nothing was executed now.", when(e.ClaimedAt), e.ID)
 	}
 	t.outcome.WasReplay = true
+	return t
+}
+
+// tellUnkept: the call was answered before, and the answer itself is not on record.
+func tellUnkept(e dedup.Entry) told {
+	t, how := told{outcome: completed(e), notError: true}, "executed"
+	switch {
+	case e.Reason == reasonTask:
+		t.outcome, how = acceptedTask(e), "accepted as a task"
+	case e.IsError:
+		t.outcome, t.notError, how = answeredError(e), false, "answered with an error"
+	}
+	t.text = fmt.Sprintf("%s (was_replay): this call was already %s on %s (%s). Its result is not on record: %s. Nothing was executed now.",
+		t.outcome.Outcome, how, when(e.ClaimedAt), e.ID, whyNoResult(e))
 	return t
 }
 
@@ -179,7 +205,7 @@ func (g *Gateway) tellDuplicate(d dedup.Duplicate, resultID string) told {
 		if resultID != "" {
 			resultID = ", result id " + resultID
 		}
-		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate): an identical call under another key already %s at %s (%s%s). Nothing was executed now. %s", what, when(e.ClaimedAt), e.ID, resultID, advice)
+		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate): an identical call under another key already %s at %s (%s%s). Nothing was executed now. %s", what, when(e.SettledAt), e.ID, resultID, advice)
 	case e.State == dedup.Running || e.Open():
 		advice, action = fmt.Sprintf("Wait for it: call %s {\"operation_id\":\"%s\"}.", g.statusTool(), e.ID), actCheckStatus
 		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key is still executing since %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)

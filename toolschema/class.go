@@ -111,6 +111,9 @@ type Policy struct {
 	// Window is how long a recorded answer is replayed, in whole seconds. It is
 	// stated in descriptions.
 	Window time.Duration
+	// HarnessKeys says that keys never come as arguments: tools are classified, and
+	// offered as they are.
+	HarnessKeys bool
 	// StatusTool is the name of the gateway's own status tool, "" without one.
 	StatusTool string
 }

@@ -64,7 +64,7 @@ func (p Policy) Rewrite(definition []byte) (Tool, error) {
 	input, _ := def.Get("inputSchema")
 	root, err := parseRoot(input)
 	t.ownsKey, t.ownsRepeat = root.has(KeyProperty), root.has(RepeatProperty)
-	if !t.Keyed() {
+	if !t.Keyed() || p.HarnessKeys {
 		return t, nil
 	}
 	if err == nil {

@@ -239,3 +239,20 @@ func TestOutputSchemas(t *testing.T) {
 		}
 	}
 }
+
+func TestWithKeysFromAHarnessNothingIsRewritten(t *testing.T) {
+	t.Parallel()
+	p := Policy{HarnessKeys: true, Window: time.Hour, StatusTool: "status"}
+	for _, definition := range []string{
+		`{"name":"refund","inputSchema":{"type":"object","properties":{"idempotency_key":{"type":"string"}}}}`,
+		`{"name":"refund","inputSchema":{"$ref":"#/$defs/x"},"outputSchema":{"type":"object"}}`,
+	} {
+		tool, err := p.Rewrite([]byte(definition))
+		require.NoError(t, err)
+		assert.Equal(t, definition, string(tool.Definition))
+		assert.Empty(t, tool.Problem)
+		assert.True(t, tool.Keyed())
+		assert.False(t, tool.Native)
+		assert.Equal(t, !tool.HasOutputSchema, tool.AnnotatesOutput)
+	}
+}

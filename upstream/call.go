@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 )
@@ -13,10 +14,12 @@ var errForgotten = errors.New("nobody listens for the answer any more")
 // concurrent use.
 type Call struct {
 	session *Session
-	id      []byte // ours, on the wire
-	theirs  []byte // the caller's
-	opens   bool   // the request initialize, whose answer proves little
-	params  []byte // of the request initialize
+	id      []byte                // ours, on the wire
+	theirs  []byte                // the caller's
+	opens   bool                  // the request initialize, whose answer proves little
+	params  []byte                // of the request initialize
+	whole   atomic.Bool           // every byte has been written
+	heard   func(jsonrpc.Message) // told of the answer before anything behind it; may be nil
 	settled chan struct{}
 	answer  jsonrpc.Message // set before settled is closed
 	err     error           // likewise
@@ -57,6 +60,9 @@ func (c *Call) Forget() {
 
 func (c *Call) deliver(m jsonrpc.Message) {
 	c.answer = m.With("id", c.theirs)
+	if c.heard != nil {
+		c.heard(c.answer)
+	}
 	close(c.settled)
 }
 

@@ -14,6 +14,10 @@ import (
 // when something outside its process group holds it open.
 const drainTime = time.Second
 
+// parting is how long a child that is to end at once has between the request to
+// end and force, to put away what it holds.
+const parting = 400 * time.Millisecond
+
 // A child is one running process and our ends of its three pipes. The pipes are
 // our own rather than exec.Cmd's: ours have deadlines, and Wait does not hang on
 // a grandchild that inherited one.
@@ -74,12 +78,14 @@ func (c *child) connect() (theirs []*os.File, err error) {
 
 // end makes the child exit and returns when it has been reaped: end of input,
 // after grace a request to end, after another grace force. A hurry that is
-// closed goes to force at once. What is left of its process group is killed.
+// closed cuts the graces short, but for the time of parting. What is left of its
+// process group is killed.
 func (c *child) end(grace time.Duration, hurry <-chan struct{}) {
 	_ = c.stdin.Close()
 	if !c.exitsWithin(grace, hurry) {
 		askToEnd(c.cmd.Process)
-		if !c.exitsWithin(grace, hurry) {
+		least := min(grace, parting)
+		if !c.exitsWithin(least, nil) && !c.exitsWithin(grace-least, hurry) {
 			killAll(c.cmd.Process)
 			<-c.exited
 		}

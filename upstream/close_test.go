@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/upstream"
 	"github.com/mcp-idem/mcp-idem/upstream/upstreamtest"
 )
@@ -59,6 +60,24 @@ func TestCloseIsInAHurryWhenItsContextEnds(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, r.Close(ctx), hurry)
 	assertGone(t, pid)
+}
+
+func TestServerHasAMomentAfterTheRequestToEndEvenInAHurry(t *testing.T) {
+	t.Parallel()
+	r := &rig{t: t, dir: t.TempDir(), notifications: make(chan jsonrpc.Message, 1)}
+	o := r.limits()
+	o.Grace, o.Observer = time.Hour, upstream.Observer{}
+	script := `trap 'sleep 0.03; echo put away >"$0"; exit' TERM; echo '{"jsonrpc":"2.0","method":"notifications/up"}'; while :; do sleep 0.01; done`
+	file := filepath.Join(r.dir, "state")
+	p, err := upstream.Start(upstream.Command{Name: "tidy", Path: "sh", Args: []string{"-c", script, file}, Env: os.Environ()}, o)
+	require.NoError(t, err)
+	next(t, r.notifications)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, p.Close(ctx), context.Canceled)
+	state, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "put away\n", string(state))
 }
 
 func TestAnswersAreHeardWhileTheServerEnds(t *testing.T) {

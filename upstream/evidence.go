@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -65,9 +64,9 @@ const (
 	codeLastOfHeaders  = -32022
 )
 
-// A Judgement holds what the texts of errors are taken to mean. Texts are
-// looked at only where the protocol says nothing by itself. It is read-only and
-// safe for concurrent use.
+// A Judgement holds what the texts of errors are taken to mean. A text decides
+// where the protocol says nothing by itself, and can take the force of a proof
+// from a code, never give it. It is read-only and safe for concurrent use.
 type Judgement struct {
 	// StrictCodes makes row 3 no proof: such an error is FoundAmbiguous. For
 	// servers that answer with these codes after they have executed.
@@ -76,7 +75,9 @@ type Judgement struct {
 	// of a parameter that is called "timeout" is no timeout.
 	HarmlessTexts []*regexp.Regexp
 	// AmbiguousTexts find errors after which the tool itself does not know
-	// whether the effect happened. They go before RefusalTexts.
+	// whether the effect happened. They go before RefusalTexts, and before the
+	// codes of row 3: a server that lost its own upstream half way reports that
+	// under any code, and SDKs put a code of row 3 on a session that broke.
 	AmbiguousTexts []*regexp.Regexp
 	// RefusalTexts find JSON-RPC errors that say definitely that the tool
 	// refused.
@@ -131,6 +132,8 @@ func (j Judgement) judgeError(e *jsonrpc.Error) Finding {
 	case e.Code == codeURLElicitation:
 		f.Kind, f.Row, f.Reason = FoundURLElicitation, 4, reasonRefused
 		f.Proof = &NotExecuted{row: 4, text: e.Error()}
+	case refusedByCode(e) && j.ambiguous(e.Message):
+		f.Kind, f.Row, f.Reason = FoundAmbiguous, 7, reasonAmbiguous
 	case refusedByCode(e) && j.StrictCodes:
 		f.Kind, f.Row, f.Reason = FoundAmbiguous, 3, reasonAmbiguous
 	case refusedByCode(e):
@@ -146,7 +149,8 @@ func (j Judgement) judgeError(e *jsonrpc.Error) Finding {
 
 // refusedByCode reports whether the code is, by convention, given before
 // anything is executed. Older SDKs also use -32602 when the *output* of a tool
-// that has run does not fit its schema.
+// that has run does not fit its schema. What else the text says is not its
+// concern.
 func refusedByCode(e *jsonrpc.Error) bool {
 	switch e.Code {
 	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound:
@@ -206,18 +210,4 @@ func matches(patterns []*regexp.Regexp, text string) bool {
 		}
 	}
 	return false
-}
-
-// CompileTexts compiles patterns for a Judgement: RE2 syntax, case ignored. Its
-// error names the pattern that is wrong.
-func CompileTexts(patterns ...string) ([]*regexp.Regexp, error) {
-	compiled := make([]*regexp.Regexp, 0, len(patterns))
-	for _, pattern := range patterns {
-		expression, err := regexp.Compile("(?i)" + pattern)
-		if err != nil {
-			return nil, fmt.Errorf("pattern %q: %w", pattern, err)
-		}
-		compiled = append(compiled, expression)
-	}
-	return compiled, nil
 }

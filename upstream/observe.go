@@ -9,7 +9,8 @@ import (
 // A Handler takes what a server sends of its own accord. Its methods are called
 // in the order in which the messages came, on the goroutine that reads them:
 // while one blocks, no answer of that server is read. They must not wait for an
-// answer of the server, nor for anything that does.
+// answer of the server, nor for anything that does. Nothing of a session is
+// handed on after Observer.Exited was told of its end.
 type Handler interface {
 	// Notification takes a notification.
 	Notification(jsonrpc.Message)
@@ -33,10 +34,14 @@ type Observer struct {
 	// Stray is given each response that answers no open call: an unknown id, a
 	// second answer, an answer to a call that was forgotten, an id of null.
 	Stray func(jsonrpc.Message)
-	// Exited is given why a server that had worked is gone, or could not be
-	// started again, and in what time the next start is tried.
+	// Exited is given why a server is gone, and in what time the next start is
+	// tried. It is called once for each session that had worked and did not end
+	// by Close, after the last message of that session was handed on and what
+	// was open on it is lost; and once for each start after it that failed, or
+	// whose handshake did.
 	Exited func(err error, next time.Duration)
-	// Restarted is given the new session, ready to be used, after a restart.
+	// Restarted is given the new session, ready to be used, after a restart,
+	// and so after Exited. Messages of the new session may come before it.
 	Restarted func(*Session)
 }
 

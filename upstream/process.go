@@ -33,13 +33,21 @@ type Command struct {
 type Options struct {
 	StartTimeout    time.Duration // from the request initialize to its answer [30 s]
 	Grace           time.Duration // from the end of input to SIGTERM, and from there to SIGKILL [2 s]
-	WriteTimeout    time.Duration // for the server to read one message [30 s]
 	BackoffMin      time.Duration // before the first restart; doubled for each further one [100 ms]
 	BackoffMax      time.Duration // the most that is waited before a restart [30 s]
 	BackoffReset    time.Duration // a process that lived this long starts the backoff anew [60 s]
 	MaxMessageBytes int           // the longest message that is read [64 MiB]
-	Handler         Handler       // nil: requests are refused, notifications dropped
-	Observer        Observer
+
+	// WriteTimeout is how long the server may take to read one message [30 s].
+	// A message that has not begun by then is not sent. One that has begun ends
+	// the session by force, but not while another call is open: some servers
+	// run their tools on the loop that reads, and must not be killed in the
+	// middle of an effect. It is then given another WriteTimeout, and another,
+	// until no other call has been open for all of the last one.
+	WriteTimeout time.Duration
+
+	Handler  Handler // nil: requests are refused, notifications dropped
+	Observer Observer
 }
 
 func (o Options) withDefaults() Options {
@@ -152,6 +160,22 @@ func (p *Process) Initialized(m jsonrpc.Message) error {
 	return nil
 }
 
+// Proceed says that the client goes on although it has not sent
+// notifications/initialized. The handshake counts as complete, and nothing is
+// sent; after each restart it is repeated without that notification, unless
+// Initialized is called after all. Proceed does nothing before initialize has
+// been answered with a result.
+func (p *Process) Proceed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.params == nil {
+		return
+	}
+	p.proved.Store(true)
+	p.greeted = p.session != nil
+	p.change()
+}
+
 // Ready returns a session that lives and whose handshake is complete, or which
 // merely lives if no client has begun one. It waits for it through restarts.
 //
@@ -200,7 +224,8 @@ func (p *Process) Err() error {
 // Close ends the server: end of input, after Grace SIGTERM, after another Grace
 // SIGKILL, the latter two to its whole process group. It returns when the
 // process has been reaped and nothing of it is left; when ctx ends it does not
-// wait for the graces. What was open is lost.
+// wait for the graces, but for less than half a second between SIGTERM and
+// SIGKILL. What was open is lost.
 //
 // Its error is the cause of a ctx that ended before. It may be called again.
 func (p *Process) Close(ctx context.Context) error {
@@ -216,7 +241,7 @@ func (p *Process) Close(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	<-p.ended
-	return fmt.Errorf("upstream %q did not end in time and was killed: %w", p.cmd.Name, context.Cause(ctx))
+	return fmt.Errorf("upstream %q did not end in time and was ended by a signal: %w", p.cmd.Name, context.Cause(ctx))
 }
 
 // change wakes those who await something. The caller holds the lock.

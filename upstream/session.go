@@ -59,7 +59,7 @@ func newSession(p *Process, c *child) *Session {
 		p: p, child: c, born: time.Now(), pending: map[string]*Call{},
 		done: make(chan struct{}), gone: make(chan struct{}), quitting: make(chan struct{}),
 	}
-	s.out = newWriter(c.stdin, p.o.WriteTimeout, func(err error) {
+	s.out = newWriter(c.stdin, p.o.WriteTimeout, s.busy, func(err error) {
 		// A server that stopped reading in the middle of a message will read
 		// no end of input either; one that closed its input may still answer.
 		s.quit(err, errors.Is(err, os.ErrDeadlineExceeded))
@@ -67,16 +67,31 @@ func newSession(p *Process, c *child) *Session {
 	return s
 }
 
-// Send writes m, which is a request, and in which only the id is replaced by one of ours:
-// an integer that this Process has not used before.
+// Send is SendTo for those who only Wait for the response.
+func (s *Session) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
+	return s.SendTo(ctx, m, nil)
+}
+
+// SendTo writes m, which is a request, and in which only the id is replaced by
+// one of ours: an integer that this Process has not used before.
+//
 // It returns when all of it has been written, or when ctx ends and a part of it
-// has.
+// has. What has not begun to be written within WriteTimeout is not sent. What
+// has begun is finished, also after ctx has ended, and may take until the end of
+// the session; see Options.WriteTimeout.
+//
+// If answered is not nil it is called once with the response, in which the
+// caller's id is put back, and never when the answer is lost or forgotten. It is
+// called on the goroutine that reads, before anything that the server sent
+// behind the response is handed on, perhaps before SendTo returns; it must not
+// block, nor wait for anything of this server. Wait returns the same response,
+// after answered has returned.
 //
 // Every error is a *NotSent: then not one byte has left, and none will. Without
 // an error the request may have been executed, whatever Wait says later.
-func (s *Session) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
+func (s *Session) SendTo(ctx context.Context, m jsonrpc.Message, answered func(jsonrpc.Message)) (*Call, error) {
 	c := &Call{
-		session: s, theirs: m.ID, id: strconv.AppendInt(nil, s.p.ids.Add(1), 10), settled: make(chan struct{}),
+		session: s, theirs: m.ID, id: strconv.AppendInt(nil, s.p.ids.Add(1), 10), heard: answered, settled: make(chan struct{}),
 	}
 	if m.Method == methodInitialize {
 		c.opens, c.params = true, m.Params
@@ -84,7 +99,7 @@ func (s *Session) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
 	if err := s.open(c); err != nil {
 		return nil, &NotSent{Name: s.p.cmd.Name, Err: err}
 	}
-	if err := s.out.send(ctx, jsonrpc.Line(m.With("id", c.id).Raw())); err != nil {
+	if err := s.out.send(ctx, jsonrpc.Line(m.With("id", c.id).Raw()), &c.whole); err != nil {
 		s.take(string(c.id))
 		return nil, &NotSent{Name: s.p.cmd.Name, Err: err}
 	}
@@ -92,16 +107,14 @@ func (s *Session) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
 }
 
 // Notify queues a notification behind what is being sent, and does not wait for
-// it to be written. Its error is a *NotSent.
+// it to be written. Its error is a *NotSent. Without an error it is lost only
+// with the session, or to a server that has no open call and does not read for
+// WriteTimeout.
 func (s *Session) Notify(m jsonrpc.Message) error { return s.post(m) }
 
-// Reply queues the response to a request of the server, and does not wait for
-// it to be written. Its error is a *NotSent.
+// Reply queues the response to a request of the server, as Notify queues a
+// notification.
 func (s *Session) Reply(m jsonrpc.Message) error { return s.post(m) }
-
-// Done is closed when the session is over: what was open on it is lost, and
-// nothing can be sent on it any more.
-func (s *Session) Done() <-chan struct{} { return s.done }
 
 func (s *Session) post(m jsonrpc.Message) error {
 	if err := s.out.post(jsonrpc.Line(m.Raw())); err != nil {
@@ -138,6 +151,19 @@ func (s *Session) take(id string) *Call {
 	return c
 }
 
+// busy reports whether the server has a call before it that is not answered yet.
+// One that waits for its turn to be written, or is being written, is none.
+func (s *Session) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.pending {
+		if c.whole.Load() {
+			return true
+		}
+	}
+	return false
+}
+
 // quit begins the end of the session, by force or by asking. It does not wait.
 func (s *Session) quit(reason error, force bool) {
 	s.quitOnce.Do(func() {
@@ -157,7 +183,7 @@ func (s *Session) run() {
 
 	s.watch(read)
 	s.out.shut()
-	s.child.end(s.grace(), s.p.hurry)
+	s.end()
 	s.child.stopReading()
 	<-read // answers that were in the pipe already are still delivered
 	s.lose()
@@ -184,17 +210,20 @@ func (s *Session) watch(read <-chan struct{}) {
 	}
 }
 
-func (s *Session) grace() time.Duration {
+// end ends the process, which may have ended already.
+func (s *Session) end() {
+	hurry := s.p.hurry
 	if isClosed(s.quitting) && s.force {
-		return 0
+		hurry = make(chan struct{})
+		close(hurry)
 	}
-	return s.p.o.Grace
+	s.child.end(s.p.o.Grace, hurry)
 }
 
 // lose ends the session for its callers: whoever waits for an answer is told
 // that none will come.
 func (s *Session) lose() {
-	cause, err := s.end()
+	cause, err := s.fate()
 	s.mu.Lock()
 	lost := s.pending
 	s.pending = nil
@@ -209,8 +238,8 @@ func (s *Session) lose() {
 	}
 }
 
-// end says why the session is over, once watch has returned.
-func (s *Session) end() (LossCause, error) {
+// fate says why the session is over, once watch has returned.
+func (s *Session) fate() (LossCause, error) {
 	switch {
 	case s.died:
 		return UpstreamExited, s.child.exit()

@@ -241,27 +241,61 @@ func TestNoByteOfAMessageAtTheHeadOfTheQueueIsNotSent(t *testing.T) {
 	r.counts(len(waiting))
 }
 
-func TestWriteTimeout(t *testing.T) {
+func TestMessageThatHasBegunWaitsForACallThatIsOpen(t *testing.T) {
 	t.Parallel()
-	r := run(t, func(o *upstream.Options) { o.WriteTimeout, o.Grace = 100*time.Millisecond, time.Minute },
-		"--stop-reading-after", "3", "--fault", "refund:do=hang")
+	r := run(t, func(o *upstream.Options) { o.WriteTimeout = 40 * time.Millisecond },
+		"--stop-reading-after", "3", "--received", "DIR/received", "--fault", "refund:nth=1,do=gate:answer")
 	s := r.ready()
 	inFlight := r.send(s, toolCall("1", "refund", `{}`))
 	upstreamtest.WaitForFile(t, r.dir, "read.waiting")
-	begun := r.send(s, toolCall("2", "refund", `{"body":"`+strings.Repeat("x", 300<<10)+`"}`))
-	_, err := s.Send(r.ctx(), toolCall("3", "refund", `{}`))
-	assertNotSent(t, err)
-
-	lost := r.lost(begun, upstream.ConnectionLost)
-	assert.Contains(t, lost.Error(), "of the 3")
-	r.lost(inFlight, upstream.ConnectionLost)
-	select {
-	case <-s.Done():
-	default:
-		t.Error("the session is not over")
+	begun := r.begin(s, toolCall("2", "refund", `{"body":"`+strings.Repeat("x", 300<<10)+`"}`))
+	require.NoError(t, s.Notify(jsonrpc.Notification("notifications/queued", nil)))
+	for range 5 { // timeouts, one after the other
+		_, err := s.Send(r.ctx(), toolCall("3", "refund", `{}`))
+		assertNotSent(t, err)
+		require.ErrorContains(t, err, "did not read its input in time")
 	}
-	next(t, r.restarts) // killed without the minute of grace
-	r.counts(1)
+	upstreamtest.Open(t, r.dir, "read")
+	_, err := begun.Wait(r.ctx())
+	require.NoError(t, err, "it was finished")
+	r.ask(s, toolCall("4", "refund", `{}`))
+	received, err := os.ReadFile(filepath.Join(r.dir, "received"))
+	require.NoError(t, err)
+	assert.Contains(t, string(received), "notifications/queued", "of which nobody would be told if it were dropped")
+	upstreamtest.Open(t, r.dir, "answer")
+	_, err = inFlight.Wait(r.ctx())
+	require.NoError(t, err)
+	assert.Empty(t, r.exits)
+	r.counts(3)
+}
+
+func TestMessageThatHasBegunBreaksASessionWithoutAnOpenCall(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*rig, *upstream.Call){
+		"answered": func(r *rig, inFlight *upstream.Call) {
+			upstreamtest.Open(r.t, r.dir, "answer")
+			_, err := inFlight.Wait(r.ctx())
+			require.NoError(r.t, err)
+		},
+		"forgotten": func(r *rig, inFlight *upstream.Call) { inFlight.Forget() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, func(o *upstream.Options) { o.WriteTimeout, o.Grace = 100*time.Millisecond, time.Minute },
+				"--stop-reading-after", "3", "--fault", "refund:do=gate:answer")
+			s := r.ready()
+			inFlight := r.send(s, toolCall("1", "refund", `{}`))
+			upstreamtest.WaitForFile(t, r.dir, "read.waiting")
+			begun := r.begin(s, toolCall("2", "refund", `{"body":"`+strings.Repeat("x", 300<<10)+`"}`))
+			end(r, inFlight)
+
+			lost := r.lost(begun, upstream.ConnectionLost)
+			assert.Contains(t, lost.Error(), "of the 3")
+			next(t, s.Done())
+			next(t, r.restarts) // killed without the minute of grace
+			r.counts(1)
+		})
+	}
 }
 
 func TestNothingIsSentWithADeadContext(t *testing.T) {

@@ -29,7 +29,7 @@ func (p *Process) supervise(s *Session) {
 			p.fail(p.exitedEarly(s))
 			return
 		}
-		_, err := s.end()
+		_, err := s.fate()
 		s = p.respawn(&pause, time.Since(s.born), err)
 	}
 }
@@ -131,7 +131,7 @@ func (p *Process) firstFailure(ctx context.Context, err error) error {
 
 // exitedEarly says how a process ended that has never worked.
 func (p *Process) exitedEarly(s *Session) *StartError {
-	_, err := s.end()
+	_, err := s.fate()
 	p.mu.Lock()
 	stage := "it answered initialize"
 	if p.params != nil {

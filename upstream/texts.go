@@ -14,17 +14,24 @@ var (
 	aboutOutput = regexp.MustCompile(`(?i)(\boutputs?\b|\boutput ?schema\b|structured ?content|\b(the|tool|invalid|its) (results?|responses?)\b|\breturned\b|\breturn value\b)`)
 )
 
+// serverStatus are the HTTP statuses with which a server, or one in between,
+// says that it broke down; 520 to 527 and 530 are those of a content delivery network.
+const serverStatus = `5(0[0234]|2[0-7]|30)`
+
 // timeoutName is the name of a parameter that is a time limit.
 const timeoutName = "['\"`]?\\b([\\w.-]+[ .])?[\\w.-]*time[ _-]?outs?(_?(ms|s|secs?|seconds))?\\b['\"`]?"
 
 var harmlessTexts = compile(
 	// a parameter of this name, refused
-	`\b(invalid|unknown|unsupported|unexpected|missing|bad|illegal|malformed|negative|zero) ((value|values|for|of|argument|parameter|option|field|key|property|the) )*`+
+	`\b(invalid|unknown|unsupported|unexpected|missing|bad|illegal|malformed|negative|zero) ((value|values|for|of|argument|parameter|option|field|key|property|type|the) )*`+
 		timeoutName+`( (value|values|parameter|argument|option|field|setting|format|type))?`,
 	`\b(parameter|argument|option|field|property|key|setting|value|flag)s?:? ((called|named|of) )?`+timeoutName,
 	timeoutName+`:?\s+((value|parameter|argument|option|field) )?`+
-		`(must|should|has to|cannot|can't|may not|needs to|is (required|invalid|missing|not (a|an|valid|allowed|supported))|expected|input should)\b`,
+		`(must|should|has to|cannot|can't|may not|needs to|is (an? )?(required|invalid|missing|out of range|not (a|an|valid|allowed|supported))|`+
+		`expected|input should)\b`,
+	timeoutName+`: required\b|['"][\w-]*time[_-]?outs?\w*['"] (was|were) unexpected\b`,
 	`"?\bpath"?\s*:\s*\[[^\]]*\]`, // of a validator's issue
+	`→ at `+timeoutName+`|\b(instance|properties['"]\])\[`+timeoutName+`\]`, // likewise
 )
 
 var ambiguousTexts = compile(
@@ -35,19 +42,28 @@ var ambiguousTexts = compile(
 	`\bdeadline[ _]?(has |was )?(been )?exceeded\b|\bdeadline (expired|reached|passed)\b|\b(context|operation|request) deadline\b`,
 	`\btook too long\b|\bno (response|answer|reply)\b|\b(did|does) not (respond|answer|reply)\b|\bdidn't (respond|answer|reply)\b|\bwithout (a |any )?(response|answer|reply)\b`,
 	// the connection broke
-	`\b(connection|stream|socket|transport|pipe|peer)\b.{0,40}\b(reset|aborted|closed|lost|dropped|broken|interrupted|terminated|hung up|died|gone)\b`,
+	`\b(connection|stream|socket|transport|pipe|peer)\b.{0,40}\b(reset|aborted|closed|closing|lost|dropped|broken|interrupted|terminated|hung up|died|gone)\b`,
+	`\bconnection (error|failure|failed)\b|\b(server|channel|client|process) (is )?(closing|shutting down)\b|\bsession (id )?(was |is )?not found\b`,
 	`\b(session|server) (was |has been |is |has |unexpectedly )*(reset|aborted|closed|lost|dropped|terminated|hung up|died|gone)\b`,
 	`\b(closed|reset|dropped|aborted|lost|broke|terminated|interrupted) (the |by |its )*(connection|stream|socket|peer|pipe|remote)\b`,
 	`\bECONN(RESET|ABORTED)\b|\bEPIPE\b|\bENETRESET\b|\bENETDOWN\b|\bENETUNREACH\b|\bEHOSTUNREACH\b|\bERR_(CONNECTION|NETWORK|STREAM|HTTP2|SOCKET)\w*|\bUND_ERR\w*`,
-	`\bsocket hang ?up\b|\bhang ?up\b|\bbroken pipe\b|\bdisconnected\b|\bpremature(ly)? (close|closed|end|ended|eof)\b|\bother side closed\b`,
+	`\bsocket hang ?up\b|\bhang ?up\b|\bbroken pipe\b|\bdisconnected\b|\bpremature(ly)? (close|closed|end|ended|eof)\b|\b(closed|ended|finished) prematurely\b|\bother side closed\b`,
 	`\bnetwork[ _-]?(error|failure|issue|problem|unreachable|is unreachable|changed|interruption)\b|\bfetch failed\b|\bfailed to fetch\b`,
-	`\b(unexpected )?EOF\b|\bEOFError\b|\bunexpected end of (file|stream|input|json|data)\b|\bincomplete ?(read|response|chunked|message)\w*`,
+	`\b(unexpected )?EOF\b|\bEOFError\b|\bunexpected end of (file|stream|input|json|data)\b|\bincomplete ?(read|response|chunked|message)\w*|`+
+		`\b(response|reply|answer|payload|body|stream) .{0,20}\bnot (been )?(complete|completed|finished|(completely|fully) (read|received))\b`,
 	`\b(remote )?protocol ?error\b|\bstream error\b|\bGOAWAY\b|\bRST_STREAM\b|\bpeer closed\b`,
+	// the names of classes, which have no blanks
+	`\b\w*(Connection(Reset|Aborted|Closed|Lost|Terminated|Broken)?|Disconnect(ed)?|Protocol|Network|Payload|Socket|Transport|Stream(Closed|Reset)?|BrokenPipe|`+
+		`ClientOS|ChunkedEncoding|(Closed|Broken)Resource|InternalServer|ServiceUnavailable|BadGateway|GatewayTime-?out|(Task|Operation)?Cancell?ed)(Error|Exception)\b`,
+	`\b(Read|Write)Error\b|\b(RemoteDisconnected|ConnectionClosed|ServiceUnavailable|BadGateway|NoHttpResponseException|SSLEOFError|EOFException)\b`,
+	// a gRPC status, in the spellings of its languages
+	`\bcode ?[=:] ?(Unavailable|Aborted|Unknown|DeadlineExceeded|Internal|DataLoss|Cancell?ed)\b|\bStatusCode\.(UNAVAILABLE|ABORTED|UNKNOWN|DEADLINE_?EXCEEDED|INTERNAL|DATA_?LOSS|CANCELL?ED)\b`,
+	`(?-i:\bUNAVAILABLE\b|\b(1|2|4|10|13|14|15) (CANCELLED|UNKNOWN|DEADLINE_EXCEEDED|ABORTED|INTERNAL|DATA_LOSS)\b|"status": ?"(UNKNOWN|DEADLINE_EXCEEDED|ABORTED|INTERNAL|DATA_LOSS)"|(^|: )Unavailable(:|$))|^unavailable: `,
 	// a server in between, or one that broke down
 	`\bbad gateway\b|\bgateway[ -]?time[ -]?out\b|\bservice (is )?(temporarily )?unavailable\b|\bserver (is )?(temporarily )?unavailable\b|\bupstream (error|failure|request|connect)\b`,
 	`\binternal (server )?error\b|\bserver error\b|\bunknown error\b|\bunexpected error\b|\bunhandled (error|exception|rejection)\b`,
-	`\b(https?|status|status ?code|code|error|response|returned|answered|responded)\b[ :=/"'(\[#]*(1\.[01]|2(\.0)?)?[ ]?((with|of|an?|http|error|status|code)[ :=#"']*)*\b5(00|02|03|04|20|22|24)\b`,
-	`\b5(00|02|03|04|20|22|24)\b[ :,-]*(error|internal|bad gateway|service unavailable|gateway)\b|\bHTTP_?5(00|02|03|04|20|22|24)\b|\b5xx\b`,
+	`\b(https?|status|status ?code|code|error|response|returned|answered|responded)\b[ :=/"'(\[#]*(1\.[01]|2(\.0)?)?[ ]?((with|of|an?|http|error|status|code)[ :=#"']*)*\b`+serverStatus+`\b`,
+	`\b`+serverStatus+`\b[ :,-]*(error|internal|bad gateway|service unavailable|gateway)\b|\bHTTP_?`+serverStatus+`\b|\b5xx\b`,
 	`\b408\b.{0,5}request time`,
 	// an answer came and could not be read
 	`\b(invalid|unexpected|malformed|unparsable|unparseable|unreadable|bad|empty|truncated|corrupt(ed)?) (json |http |xml |server |api )?(response|reply|answer)\b`,
@@ -86,10 +102,11 @@ func DefaultJudgement() Judgement {
 	}
 }
 
+// compile compiles the patterns, case ignored.
 func compile(patterns ...string) []*regexp.Regexp {
-	compiled, err := CompileTexts(patterns...)
-	if err != nil {
-		panic(err)
+	compiled := make([]*regexp.Regexp, len(patterns))
+	for i, pattern := range patterns {
+		compiled[i] = regexp.MustCompile("(?i)" + pattern)
 	}
 	return compiled
 }

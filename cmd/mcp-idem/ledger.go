@@ -51,7 +51,8 @@ func (f *ledgerFlags) register(cmd *cobra.Command) {
 
 // with opens the ledger that the flags name, which must exist, for the time of do.
 func (f *ledgerFlags) with(cmd *cobra.Command, do func(context.Context, *dedup.Ledger) error) error {
-	if err := fromEnvironment(cmd); err != nil {
+	// What a person decides comes from the command line alone.
+	if err := fromEnvironment(cmd, "ledger", "json"); err != nil {
 		return err
 	}
 	path, err := f.ledgerPath()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,8 +39,14 @@ var (
 		"-h", "--hostname", "-l", "--label", "--add-host", "--entrypoint", "--memory", "-m", "--cpus", "--platform", "--pull", "--tmpfs", "--dns", "--device", "--cap-add", "--cap-drop", "--security-opt", "--log-driver", "--log-opt", "--restart", "--gpus", "--ulimit", "--ipc", "--pid"}
 )
 
+// scripts are the endings of files that programs run. An argument with one is part
+// of the name whether or not the file can be seen from here.
+var scripts = []string{".js", ".mjs", ".cjs", ".ts", ".py", ".rb", ".php", ".pl", ".sh", ".jar", ".dll", ".exe"}
+
 // upstreamName is what a server is called that was given no name: its package
-// without version, else its program and the first path among its arguments.
+// without version, else its program and the first path among its arguments. Only
+// what is a file or a script is taken for a path: the name is shown and stored, and
+// other arguments may be secrets.
 func upstreamName(command []string) string {
 	program := programName(command[0])
 	for _, r := range runners[program] {
@@ -48,11 +55,25 @@ func upstreamName(command []string) string {
 		}
 	}
 	for _, arg := range command[1:] {
-		if !strings.HasPrefix(arg, "-") && (strings.ContainsAny(arg, `/\`) || filepath.Ext(arg) != "") {
+		if isPath(arg) {
 			return program + " " + arg
 		}
 	}
 	return program
+}
+
+func isPath(arg string) bool {
+	if strings.HasPrefix(arg, "-") || strings.Contains(arg, "://") {
+		return false
+	}
+	if slices.Contains(scripts, strings.ToLower(filepath.Ext(arg))) {
+		return true
+	}
+	if !strings.ContainsAny(arg, `/\`) {
+		return false
+	}
+	_, err := os.Stat(arg)
+	return err == nil
 }
 
 func programName(path string) string {

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mcp-idem/mcp-idem/dedup"
 	"github.com/mcp-idem/mcp-idem/gateway"
@@ -224,16 +225,19 @@ func orDash(s string) string {
 // plain escapes what could deceive a reader of a terminal in text that did not
 // come from us: control, escape and bidirectional characters.
 func plain(s string) string {
-	if strings.IndexFunc(s, deceives) < 0 {
+	if utf8.ValidString(s) && strings.IndexFunc(s, deceives) < 0 {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
-		if deceives(r) {
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)): // no UTF-8
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case deceives(r):
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-			continue
+		default:
+			b.WriteRune(r)
 		}
-		b.WriteRune(r)
 	}
 	return b.String()
 }

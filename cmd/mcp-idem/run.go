@@ -33,11 +33,13 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// run is the program: it ends on SIGINT and SIGTERM, says in one line on stderr
-// what went wrong, and returns the exit code.
+// run is the program: it ends in good order on SIGINT, SIGTERM and SIGHUP, at once
+// on the second of them, says in one line on stderr what went wrong, and returns the
+// exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	context.AfterFunc(ctx, stop)
 	root := rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)

@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mcp": drive, "outcome": outcome, "save": save, "result": result,
 			"effects": effects, "await": await, "touch": touch, "fill": fill, "refusal": refusal, "sqlite": execute,
+			"until": until,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "root" {
@@ -81,7 +82,7 @@ var verbs = map[string]struct {
 	"call": {2, 3, (*play).call}, "request": {1, 2, (*play).request}, "burst": {3, 3, (*play).burst},
 	"start": {3, 4, (*play).start}, "wait": {1, 1, (*play).wait}, "cancel": {1, 1, (*play).cancel},
 	"send": {1, 1, (*play).send}, "sendfile": {1, 1, (*play).sendFile}, "recv": {0, 1, (*play).receive},
-	"eof": {0, 0, (*play).endOfInput}, "hangup": {0, 0, (*play).hangUp}, "signal": {1, 1, (*play).signal}, "exit": {0, 1, (*play).exit},
+	"eof": {0, 0, (*play).endOfInput}, "hangup": {0, 0, (*play).hangUp}, "signal": {1, 1, (*play).signal}, "insist": {1, 1, (*play).insist}, "exit": {0, 1, (*play).exit},
 	"kill": {0, 0, (*play).kill}, "close": {0, 0, (*play).close},
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type settings struct {
 	callTimeout, lateWindow, wait    time.Duration
 	startTimeout, window             time.Duration
 	classes                          []string
+	strictCodes                      bool
 	trust, keys, logLevel, logFormat string
 }
 
@@ -48,17 +50,20 @@ func (s *settings) register(cmd *cobra.Command) {
 	f.DurationVar(&s.window, "window", gateway.DefaultWindow, "how long a recorded answer is replayed")
 	f.StringArrayVar(&s.classes, "class", nil, "the class of tools, `GLOB=CLASS`; may be repeated. CLASS is READ_ONLY, UNGUARDED, SAFE_RETRY, DEDUPLICATE, REQUIRES_EFFECT_CHECK or NON_RETRYABLE")
 	f.StringVar(&s.trust, "trust-annotations", "auto", "believe what the server says of its tools: auto, yes or no; auto is yes for a local command")
+	f.BoolVar(&s.strictCodes, "strict-codes", false, "take no error code of the server for proof that nothing was executed")
 	f.StringVar(&s.keys, "keys", string(gateway.KeysEither), "where keys come from: model, harness or either")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	f.StringVar(&s.logFormat, "log-format", "auto", "json or console; auto is console on a terminal")
 }
 
-// fromEnvironment sets the flags that were not given and have a variable.
-func fromEnvironment(cmd *cobra.Command) (err error) {
+// fromEnvironment sets the flags that were not given and have a variable: those of
+// the names, or all.
+func fromEnvironment(cmd *cobra.Command, names ...string) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		variable := envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, ok := os.LookupEnv(variable)
-		if f.Changed || !ok || err != nil {
+		wanted := len(names) == 0 || slices.Contains(names, f.Name)
+		if f.Changed || !ok || !wanted || err != nil {
 			return
 		}
 		values := []string{value}
@@ -97,8 +102,11 @@ func (s *settings) options(command []string, log zerolog.Logger) (gateway.Option
 	if late <= 0 {
 		late = -1
 	}
+	judgement := upstream.DefaultJudgement()
+	judgement.StrictCodes = s.strictCodes
 	return gateway.Options{
-		Scope: scope, Policy: policy, Keys: keys,
+		Judgement: judgement,
+		Scope:     scope, Policy: policy, Keys: keys,
 		CallTimeout: s.callTimeout, LateWindow: late, Wait: s.wait,
 		Command:  upstream.Command{Name: scope.Upstream, Path: command[0], Args: command[1:], Env: childEnvironment()},
 		Upstream: upstream.Options{StartTimeout: s.startTimeout},

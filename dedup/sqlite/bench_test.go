@@ -27,7 +27,7 @@ func BenchmarkPair(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			s := newStore(b, Options{})
-			before := s.Stats().Commits
+			before := s.writer.commits.Load()
 			var next atomic.Int64
 			b.ResetTimer()
 			done := make(chan error, callers)
@@ -39,7 +39,7 @@ func BenchmarkPair(b *testing.B) {
 			}
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
-			b.ReportMetric(float64(s.Stats().Commits-before)/float64(b.N), "commits/pair")
+			b.ReportMetric(float64(s.writer.commits.Load()-before)/float64(b.N), "commits/pair")
 		})
 	}
 }

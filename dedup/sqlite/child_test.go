@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -97,7 +98,7 @@ func newChange(s *Store, q dedup.Query, around dedup.Surroundings) dedup.Change 
 		Entry: dedup.Entry{
 			ID: dedup.NewOperationID(), Lookup: q.Lookup, Loose: q.Loose, Content: q.Content,
 			Scope: dedup.Scope{Namespace: "ada", Upstream: "shop", Tool: "refund"}, KeyHint: "refu… (19)", Class: "NON_RETRYABLE",
-			State: dedup.Running, Row: 1, Attempt: 1, Owner: s.info.Owner, CreatedAt: around.Now, ClaimedAt: around.Now, Window: 1000,
+			State: dedup.Running, Row: 1, Attempt: 1, Owner: s.info.Owner, CreatedAt: around.Now, ClaimedAt: around.Now, Window: time.Hour,
 		},
 		Event: dedup.Event{Row: 1, Attempt: 1, State: dedup.Running},
 	}

@@ -62,17 +62,46 @@ func prepare(path string, o Options) error {
 	return create(conn, path, o.Now())
 }
 
+// locate makes the folder of a ledger, and returns the path by which every process
+// knows the file, however it is reached. SQLite follows links itself, so that its
+// companions stand beside the file and not beside the link; the owners' locks
+// must do so too.
+func locate(path string) (string, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return path, err
+	}
+	folder := filepath.Dir(full)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return full, &OpenError{Path: full, Problem: "has no folder, and it cannot be made (" + err.Error() + ")",
+			Remedy: "make the folder, or give another path", Err: err}
+	}
+	resolved, err := filepath.EvalSymlinks(full)
+	if err == nil {
+		return resolved, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return full, err
+	}
+	if info, err := os.Lstat(full); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		// It may lead to a disk that is not there yet. A new ledger knows no key.
+		return full, &OpenError{Path: full, Problem: "is a link to a file that does not exist", Remedy: "put back what it leads to, or give the path of the file itself"}
+	}
+	folder, err = filepath.EvalSymlinks(folder)
+	return filepath.Join(folder, filepath.Base(full)), err
+}
+
 // checkPlace refuses places where a ledger cannot live, before anything is made.
 func checkPlace(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return &OpenError{Path: path, Problem: "is a folder", Remedy: "give the path of a file in it"}
 	}
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return &OpenError{Path: path, Problem: "has no folder, and it cannot be made (" + err.Error() + ")",
-			Remedy: "make the folder, or give another path", Err: err}
+	// Each name would have a log and owners of its own.
+	if n, err := links(path); err == nil && n > 1 {
+		return &OpenError{Path: path, Problem: fmt.Sprintf("is one file under %d names (hard links), which would not see each other's log and locks", n),
+			Remedy: "remove the other names; a symbolic link may take their place"}
 	}
-	if kind := networkFileSystem(folder); kind != "" {
+	if kind := networkFileSystem(filepath.Dir(path)); kind != "" {
 		return &OpenError{Path: path, Problem: "is on a network file system (" + kind + "), where locks and the shared log cannot be relied on",
 			Remedy: "put it on a local disk"}
 	}

@@ -4,7 +4,8 @@
 // Several processes share a file as a rule, since every agent client starts a
 // gateway of its own. Beside the file stand SQLite's own -wal and -shm, and the
 // folder <ledger>-owners, in which every process that has the ledger open holds
-// a lock on a file of its own until its end.
+// a lock on a file of its own until its end. They stand beside the file that
+// symbolic links lead to; a file with several hard links is refused.
 //
 // Writes go through one goroutine, which commits them in groups: all that wait
 // share one transaction and one sync to disk. Nobody is answered before the

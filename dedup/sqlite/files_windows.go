@@ -2,11 +2,31 @@ package sqlite
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/windows"
 )
+
+// openLock opens a file to be locked, so that it can be removed while it is open.
+// os.OpenFile does not allow that.
+func openLock(path string, flag int) (*os.File, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	access, how := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
+	if flag&os.O_CREATE != 0 {
+		access, how = windows.GENERIC_READ|windows.GENERIC_WRITE, windows.OPEN_ALWAYS
+	}
+	const shared = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	handle, err := windows.CreateFile(name, access, shared, nil, how, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(handle), path), nil
+}
 
 // lock waits for a lock on the file; it ends with the file's handle.
 func lock(f *os.File) error {
@@ -37,4 +57,18 @@ func networkFileSystem(folder string) string {
 		return ""
 	}
 	return "a network drive"
+}
+
+// links is how many names a file has.
+func links(path string) (n uint64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var info windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info); err != nil {
+		return 0, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return uint64(info.NumberOfLinks), nil
 }

@@ -43,18 +43,32 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		},
 		"a damaged ledger": {damage, Options{}, "is damaged"},
 		"a locked ledger":  {lockFile, Options{BusyTimeout: time.Millisecond}, "is locked"},
+		"a link to nothing": {
+			func(t *testing.T, path string) { require.NoError(t, os.Symlink("nothing.db", path)) }, Options{}, "is a link to a file that does not exist",
+		},
+		"a link to itself": {
+			func(t *testing.T, path string) { require.NoError(t, os.Symlink(path, path)) }, Options{}, "cannot be opened",
+		},
+		"a ledger with two names": {
+			func(t *testing.T, path string) {
+				makeFile(t, path, "PRAGMA wal_checkpoint")
+				require.NoError(t, os.Link(path, path+".also"))
+			}, Options{}, "is one file under 2 names",
+		},
 		"owners that are a file": {
 			func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path+"-owners", nil, 0o600)) }, Options{}, "cannot be opened",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "folder", "ledger.db")
+			root, err := filepath.EvalSymlinks(t.TempDir())
+			require.NoError(t, err)
+			path := filepath.Join(root, "folder", "ledger.db")
 			if name != "a folder that is a file" {
 				require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 			}
 			c.make(t, path)
-			_, err := Open(path, c.options)
+			_, err = Open(path, c.options)
 			var wrong *OpenError
 			require.ErrorAs(t, err, &wrong)
 			assert.Contains(t, wrong.Problem, c.problem)

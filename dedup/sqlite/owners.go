@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
 	"github.com/mcp-idem/mcp-idem/dedup"
 )
 
@@ -36,22 +37,19 @@ func (o *owners) join(id dedup.OwnerID) error {
 	return nil
 }
 
-// acquire makes the file and locks it. Between the two, a process that sweeps
-// may take the file for a dead owner's and remove it; then it is made again.
+// acquire makes the file and locks it. Between the two, a process that sweeps may
+// take the file for a dead owner's and remove it; then it is made again. Once the
+// path names the locked file, nobody removes it (see removeFree).
 func (o *owners) acquire() error {
 	for {
-		f, err := os.OpenFile(o.file(o.self), os.O_CREATE|os.O_RDWR, 0o600)
+		f, err := openLock(o.file(o.self), os.O_CREATE|os.O_RDWR)
 		if err != nil {
 			return err
 		}
 		if err := lock(f); err != nil {
 			return errors.Join(err, f.Close())
 		}
-		mine, err := f.Stat()
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
-		if named, err := os.Stat(f.Name()); err == nil && os.SameFile(mine, named) {
+		if named(f) {
 			o.lock = f
 			return nil
 		}
@@ -59,6 +57,16 @@ func (o *owners) acquire() error {
 			return err
 		}
 	}
+}
+
+// named reports whether an open file still is what its path names.
+func named(f *os.File) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(f.Name())
+	return err == nil && os.SameFile(open, there)
 }
 
 // alive reports whether an owner's process lives.
@@ -72,7 +80,7 @@ func (o *owners) alive(id dedup.OwnerID) (bool, error) {
 	if id == o.self && o.lock != nil {
 		return true, nil
 	}
-	f, err := os.Open(o.file(id))
+	f, err := openLock(o.file(id), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -89,13 +97,30 @@ func (o *owners) sweep() {
 	entries, _ := os.ReadDir(o.folder)
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), lockSuffix)
-		id, err := uuid.Parse(name)
-		if !ok || err != nil {
-			continue
+		if _, err := uuid.Parse(name); ok && err == nil && e.Name() != o.self.String()+lockSuffix {
+			sweepFile(filepath.Join(o.folder, e.Name()))
 		}
-		if held, err := o.alive(dedup.OwnerID(id)); err == nil && !held {
-			_ = os.Remove(filepath.Join(o.folder, e.Name()))
-		}
+	}
+}
+
+func sweepFile(path string) {
+	f, err := openLock(path, os.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	removeFree(f)
+}
+
+// removeFree removes a file whose lock is free, and holds the lock meanwhile, so
+// that no owner can take it in between. The lock is a shared one, as in alive: an
+// exclusive one would let the dead seem alive to whoever asks at that moment. It
+// is enough, since only its owner ever makes a file of that name. While the lock
+// is held on a file that the path names, the owner waits for this very file, and
+// so has made no other for this or another sweep to remove by mistake.
+func removeFree(f *os.File) {
+	if held, err := locked(f); err == nil && !held && named(f) {
+		_ = os.Remove(f.Name())
 	}
 }
 
@@ -104,7 +129,7 @@ func (o *owners) release() error {
 	if o.lock == nil {
 		return nil
 	}
-	err := os.Remove(o.lock.Name())
+	err := os.Remove(o.lock.Name()) // while it is locked, as every removal
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

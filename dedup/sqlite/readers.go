@@ -32,13 +32,19 @@ const (
 	unsettledQuery = "SELECT " + columns + fromOperations + `
 		WHERE o.number IN (SELECT number FROM operations WHERE state = 1 UNION ALL SELECT number FROM operations WHERE open_until IS NOT NULL)
 		ORDER BY o.claimed_at DESC, o.id DESC`
+	// getQuery loads no result whose window has passed by ?2.
+	getQuery = "SELECT " + columns + `, CASE WHEN o.state <> 3 OR o.settled_at + o.window > ?2
+		THEN (SELECT body FROM results WHERE operation = o.number) END` + fromOperations + "WHERE o.id = ?1"
+	// overdueQuery reads its partial index in order, and only as far as the limit.
+	overdueQuery = "SELECT " + columns + ` FROM operations o CROSS JOIN scopes s ON s.number = o.scope
+		WHERE o.kept = 1 AND o.state = 3 AND o.settled_at + o.window <= ?1 ORDER BY o.settled_at + o.window, o.id LIMIT ?2`
 )
 
 // readers are the connections that only read, with what they run prepared.
 type readers struct {
 	db *sql.DB
 
-	surroundings, get, glance, list, unsettled, history, states, tallies *sql.Stmt
+	surroundings, get, glance, list, unsettled, overdue, history, states, tallies *sql.Stmt
 }
 
 func openReaders(path string, o Options) (*readers, error) {
@@ -54,10 +60,11 @@ func openReaders(path string, o Options) (*readers, error) {
 		query string
 	}{
 		{&r.surroundings, surroundingsQuery},
-		{&r.get, "SELECT " + columns + ", (SELECT body FROM results WHERE operation = o.number)" + fromOperations + "WHERE o.id = ?"},
+		{&r.get, getQuery},
 		{&r.glance, "SELECT state, attempt, open_until IS NOT NULL FROM operations WHERE id = ?"},
 		{&r.list, listQuery},
 		{&r.unsettled, unsettledQuery},
+		{&r.overdue, overdueQuery},
 		{&r.history, `SELECT e.move, e.attempt, e.state, e.at, e.actor, e.note FROM events e
 			JOIN operations o ON o.number = e.operation WHERE o.id = ? ORDER BY e.sequence`},
 		{&r.states, `SELECT date(o.created_at / 1000, 'unixepoch'), s.upstream, s.tool, o.state, count(*), sum(o.state = 3 AND o.is_error),
@@ -100,18 +107,20 @@ func (s *Store) Find(ctx context.Context, q dedup.Query) (dedup.Surroundings, er
 	return around, err
 }
 
-// Get returns one operation with its result, or dedup.ErrNotFound.
+// Get returns one operation with its result while its window lasts, or
+// dedup.ErrNotFound.
 func (s *Store) Get(ctx context.Context, id dedup.OperationID) (dedup.Entry, error) {
 	ctx, err := quick(ctx)
 	if err != nil {
 		return dedup.Entry{}, err
 	}
 	var r row
-	err = s.readers.get.QueryRowContext(ctx, id[:]).Scan(append(r.targets(), &r.entry.Result)...)
+	now := s.now()
+	err = s.readers.get.QueryRowContext(ctx, id[:], now.UnixMilli()).Scan(append(r.targets(), &r.entry.Result)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = dedup.ErrNotFound
 	}
-	return r.entry, err
+	return r.entry.Shown(now), err
 }
 
 // Await returns when the operation may differ from what was seen: at once where
@@ -165,6 +174,12 @@ func (s *Store) stands(ctx context.Context, seen dedup.Entry) (bool, error) {
 // Unsettled returns the operations that are Running or open, newest claim first.
 func (s *Store) Unsettled(ctx context.Context) ([]dedup.Entry, error) {
 	return s.entries(ctx, s.readers.unsettled)
+}
+
+// Overdue returns at most limit completed operations whose result is stored
+// although their window has passed, in the order in which the windows ended.
+func (s *Store) Overdue(ctx context.Context, limit int) ([]dedup.Entry, error) {
+	return s.entries(ctx, s.readers.overdue, s.now().UnixMilli(), limit)
 }
 
 // List yields operations, newest claim first, without results. It reads in

@@ -70,6 +70,7 @@ CREATE INDEX operations_by_content ON operations (content, claimed_at);
 CREATE INDEX operations_by_claim ON operations (claimed_at);
 CREATE INDEX operations_running ON operations (content) WHERE state = 1;
 CREATE INDEX operations_open ON operations (open_until) WHERE open_until IS NOT NULL;
+CREATE INDEX operations_overdue ON operations (settled_at + window, id) WHERE kept = 1 AND state = 3;
 CREATE INDEX operations_by_repeat ON operations (repeat_of) WHERE repeat_of IS NOT NULL;
 
 -- INSERT OR REPLACE would delete the row in its way without firing the trigger

@@ -255,11 +255,12 @@ func TestIndexesServe(t *testing.T) {
 	conn := newFile(t)
 	for name, query := range map[string]string{
 		"surroundings": surroundingsQuery,
-		"one":          "SELECT " + columns + fromOperations + "WHERE o.id = ?1",
+		"one":          getQuery,
 		"unsettled":    unsettledQuery,
+		"overdue":      overdueQuery,
 		"list":         listQuery,
 	} {
-		rows, err := conn.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3, 4, 5, 6)
+		rows, err := conn.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3, 4, 5, 6, 7)
 		require.NoError(t, err)
 		for rows.Next() {
 			var id, parent, unused int
@@ -267,6 +268,9 @@ func TestIndexesServe(t *testing.T) {
 			require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
 			isScan := strings.HasPrefix(detail, "SCAN o") && !strings.Contains(detail, "INDEX")
 			assert.False(t, isScan, "%s: %s", name, detail)
+			if name == "overdue" {
+				assert.NotContains(t, detail, "TEMP B-TREE", "it comes in order")
+			}
 			t.Log(name, detail)
 		}
 		require.NoError(t, errors.Join(rows.Err(), rows.Close()))

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -43,28 +42,24 @@ type Store struct {
 
 var _ dedup.Store = (*Store)(nil)
 
-// Stats are figures of an open store.
-type Stats struct {
-	Commits int64 // transactions that were committed, each with one sync to disk
-}
-
 // Open opens the ledger at path, and makes it, its folder included, where
-// nothing is. Any number of processes may do so at once. An error is an
-// *OpenError, one line that says what to do.
+// nothing is. Any number of processes may do so at once, also through symbolic
+// links to the file or its folder: Info.Path is where it really stands. An error
+// is an *OpenError, one line that says what to do.
 func Open(path string, o Options) (*Store, error) {
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, explain(path, err)
-	}
 	if o.BusyTimeout == 0 {
 		o.BusyTimeout = DefaultBusyTimeout
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s, err := open(full, o)
+	resolved, err := locate(path)
 	if err != nil {
-		return nil, explain(full, err)
+		return nil, explain(resolved, err)
+	}
+	s, err := open(resolved, o)
+	if err != nil {
+		return nil, explain(resolved, err)
 	}
 	return s, nil
 }
@@ -118,11 +113,6 @@ func (s *Store) startWriter(path string, o Options) error {
 
 // Info tells what does not change while the store is open.
 func (s *Store) Info() dedup.Info { return s.info }
-
-// Stats returns figures of the store, for benchmarks and tests.
-func (s *Store) Stats() Stats {
-	return Stats{Commits: s.writer.commits.Load()}
-}
 
 // Tally counts something with the next commit, or after two seconds.
 func (s *Store) Tally(t dedup.Tally) {

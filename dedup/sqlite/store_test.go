@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,10 +80,18 @@ func (l *ledger) LosePower(t storetest.T) {
 // lock on the owner's file ends, but the file stays.
 func (s *Store) kill() error {
 	s.tallies.take()
-	lock := s.owners.lock
+	lost := *s.owners
 	s.owners.lock = nil
 	if err := s.Close(); err != nil {
 		return err
 	}
-	return lock.Close()
+	return lost.kill()
+}
+
+// kill lets the lock go without the file. A child that another test is starting
+// has a copy of the lock until it executes, so nobody starts one meanwhile.
+func (o *owners) kill() error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return o.lock.Close()
 }

@@ -32,7 +32,11 @@ func surroundings(ctx context.Context, stmt *sql.Stmt, q dedup.Query, now time.T
 	if q.Near > 0 {
 		near = now.UnixMilli() - q.Near.Milliseconds()
 	}
-	rows, err := stmt.QueryContext(ctx, q.Loose[:], q.Lookup[:], q.Content[:], near, operationOrNull(q.RepeatOf), withResult)
+	var resultsAt any
+	if withResult {
+		resultsAt = now.UnixMilli()
+	}
+	rows, err := stmt.QueryContext(ctx, q.Loose[:], q.Lookup[:], q.Content[:], near, operationOrNull(q.RepeatOf), dedup.MaxTwins, resultsAt)
 	if err != nil {
 		return around, same, err
 	}
@@ -45,8 +49,9 @@ func surroundings(ctx context.Context, stmt *sql.Stmt, q dedup.Query, now time.T
 		if err := rows.Scan(append(append([]any{&role}, r.targets()...), &result)...); err != nil {
 			return around, same, err
 		}
-		r.entry.Result = result
 		if role == roleSame {
+			r.entry.Result = result
+			r.entry = r.entry.Shown(now)
 			same = r
 		}
 		place(&around, role, r.entry)

@@ -1,6 +1,8 @@
 -- What stands in a claim's way, in one statement and so in one snapshot.
 -- ?1 loose, ?2 lookup, ?3 content, ?4 claims after this time are near (NULL: no
--- twins wanted), ?5 the operation to repeat or NULL, ?6 whether with the result.
+-- twins wanted), ?5 the operation to repeat or NULL, ?6 how many twins at most, ?7
+-- the time at which a result must still be within its window to be loaded (NULL:
+-- no result wanted).
 -- Roles: 0 same, 1 elsewhere, 2 twin, 3 repeated, 4 repeated by.
 WITH around (role, number) AS (
     SELECT * FROM (
@@ -14,7 +16,7 @@ WITH around (role, number) AS (
             SELECT number FROM operations WHERE content = ?3 AND state = 1
             UNION ALL
             SELECT number FROM operations WHERE content = ?3 AND claimed_at > ?4)
-        ORDER BY claimed_at DESC, id DESC LIMIT 16)
+        ORDER BY claimed_at DESC, id DESC LIMIT ?6)
     UNION ALL
     SELECT 3, number FROM operations WHERE id = ?5
     UNION ALL
@@ -23,5 +25,6 @@ WITH around (role, number) AS (
         WHERE repeat_of = ?5 AND lookup <> ?2 AND state <> 5
         ORDER BY claimed_at DESC, id DESC LIMIT 1)
 )
-SELECT a.role, %s, CASE WHEN a.role = 0 AND ?6 THEN (SELECT body FROM results WHERE operation = o.number) END
+SELECT a.role, %s, CASE WHEN a.role = 0 AND ?7 IS NOT NULL AND (o.state <> 3 OR o.settled_at + o.window > ?7)
+    THEN (SELECT body FROM results WHERE operation = o.number) END
 FROM around a CROSS JOIN operations o ON o.number = a.number CROSS JOIN scopes s ON s.number = o.scope

@@ -55,9 +55,9 @@ type writer struct {
 	closed bool
 
 	// The rest belongs to the goroutine.
-	session *session // nil after an error from which the next write starts anew
-	before  int      // size of the group before
-	commits atomic.Int64
+	session *session     // nil after an error from which the next write starts anew
+	before  int          // size of the group before
+	commits atomic.Int64 // transactions that were committed, each with one sync to disk; tests read it
 }
 
 // start makes sure that the ledger can be written, and starts the goroutine.

@@ -61,13 +61,13 @@ func together(t *testing.T, s *Store, calls ...func()) {
 func TestWritesThatWaitShareACommit(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Options{})
-	before := s.Stats().Commits
+	before := s.writer.commits.Load()
 	var calls []func()
 	for i := range 64 {
 		calls = append(calls, func() { mustClaim(t, s, fmt.Sprint(i)) })
 	}
 	together(t, s, calls...)
-	assert.Equal(t, int64(1), s.Stats().Commits-before)
+	assert.Equal(t, int64(1), s.writer.commits.Load()-before)
 }
 
 func TestWritesOfOneGroupSeeEachOther(t *testing.T) {
@@ -118,24 +118,24 @@ func TestReadingWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Options{})
 	mustClaim(t, s, "key")
-	before := s.Stats().Commits
+	before := s.writer.commits.Load()
 	won, err := tryClaim(s, "key")
 	require.NoError(t, err)
 	require.False(t, won)
 	require.ErrorIs(t, s.Move(context.Background(), dedup.NewOperationID(), nil), dedup.ErrNotFound)
-	assert.Equal(t, before, s.Stats().Commits)
+	assert.Equal(t, before, s.writer.commits.Load())
 }
 
 func TestTalliesWaitForACommit(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Options{})
 	e := mustClaim(t, s, "key")
-	before := s.Stats().Commits
+	before := s.writer.commits.Load()
 	for range 100 {
 		s.Tally(dedup.Tally{Kind: dedup.TallyReplay, Operation: e.ID})
 	}
-	assert.Equal(t, before, s.Stats().Commits, "they do not hurry")
-	require.Eventually(t, func() bool { return s.Stats().Commits > before }, 10*time.Second, 10*time.Millisecond)
+	assert.Equal(t, before, s.writer.commits.Load(), "they do not hurry")
+	require.Eventually(t, func() bool { return s.writer.commits.Load() > before }, 10*time.Second, 10*time.Millisecond)
 	e, err := s.Get(context.Background(), e.ID)
 	require.NoError(t, err)
 	assert.Equal(t, 100, e.Replays, "and are not forgotten")
@@ -172,6 +172,28 @@ func TestAWriteThatBeganIsFinished(t *testing.T) {
 	around, err := s.Find(context.Background(), queryOf("key"))
 	require.NoError(t, err)
 	assert.NotNil(t, around.Same)
+}
+
+// TestAnOverdueResultIsNotLoaded asks the statements themselves, since what they
+// load past the window is not shown.
+func TestAnOverdueResultIsNotLoaded(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Options{})
+	e := mustClaim(t, s, "key")
+	require.NoError(t, complete(s, e.ID))
+	e, err := s.Get(context.Background(), e.ID)
+	require.NoError(t, err)
+	end := e.SettledAt.Add(e.Window).UnixMilli()
+	for at, want := range map[int64][]byte{end - 1: result, end: nil} {
+		var r row
+		var got []byte
+		require.NoError(t, s.readers.get.QueryRow(e.ID[:], at).Scan(append(r.targets(), &got)...))
+		assert.Equal(t, want, got)
+		var role int
+		around := s.readers.surroundings.QueryRow(e.Loose[:], e.Lookup[:], e.Content[:], nil, nil, dedup.MaxTwins, at)
+		require.NoError(t, around.Scan(append(append([]any{&role}, r.targets()...), &got)...))
+		assert.Equal(t, want, got)
+	}
 }
 
 // lockedOut holds the ledger's write lock until the test ends or release is

@@ -62,6 +62,8 @@ func Run(t *testing.T, newLedger New) {
 		"moves of one operation do not overlap":              testMoveRace,
 		"results are kept, replaced and dropped":             testResults,
 		"a result of MaxResultBytes is kept whole":           testLargeResult,
+		"past its window a result is not given":              testOverdueResult,
+		"overdue are the results past their window":          testOverdue,
 		"waiting ends with a move of this process":           testAwait,
 		"waiting ends with a move of another process":        testAwaitPeer,
 		"waiting ends with its context":                      testAwaitContext,

@@ -20,7 +20,7 @@ func RunModel(t *testing.T, newLedger New) {
 		m := newModel(t, newLedger)
 		t.Repeat(map[string]func(*rapid.T){
 			"claim": m.claim, "move": m.move, "open": m.open, "kill": m.kill, "lose power": m.losePower,
-			"advance": m.advance, "": m.compare,
+			"drop": m.drop, "advance": m.advance, "": m.compare,
 		})
 	})
 }
@@ -110,11 +110,21 @@ func (m *model) move(t *rapid.T) {
 				e.OpenUntil = now.Add(time.Hour)
 			}
 			c := evented(e)
-			c.Keep, c.Entry.Result = body != "", []byte(body)
+			if body != "" {
+				result(body)(&c)
+			}
 			return c, true
 		})
 		return seen, err
 	})
+}
+
+// drop drops some of the results that are overdue.
+func (m *model) drop(t *rapid.T) {
+	p, limit := m.pick(t), rapid.IntRange(1, 3).Draw(t, "at most")
+	for _, e := range m.both(t, p, func(s dedup.Store) (any, error) { return s.Overdue(context.Background(), limit) }).([]dedup.Entry) {
+		m.both(t, p, func(s dedup.Store) (any, error) { return nil, s.Move(context.Background(), e.ID, dropped) })
+	}
 }
 
 func (m *model) open(t *rapid.T) {
@@ -165,6 +175,7 @@ func (m *model) compare(t *rapid.T) {
 	p, q := m.pick(t), m.query(t)
 	m.both(t, p, func(s dedup.Store) (any, error) { return s.Find(context.Background(), q) })
 	m.both(t, p, func(s dedup.Store) (any, error) { return s.Unsettled(context.Background()) })
+	m.both(t, p, func(s dedup.Store) (any, error) { return s.Overdue(context.Background(), len(m.ids)) })
 	m.both(t, p, func(s dedup.Store) (any, error) {
 		var all []dedup.Entry
 		for e, err := range s.List(context.Background(), dedup.Filter{}) {

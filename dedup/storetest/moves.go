@@ -136,12 +136,7 @@ func testResults(t *testing.T, b *bench) {
 	for _, twin := range find(t, b.store, query("shop", "new", "42 dollars")).Twins {
 		check(twin)
 	}
-	require.NoError(t, b.store.Move(context.Background(), e.ID, func(e dedup.Entry, _ time.Time) (dedup.Change, bool) {
-		e.Kept = dedup.KeptDropped
-		c := evented(e)
-		c.Keep = true
-		return c, true
-	}))
+	require.NoError(t, b.store.Move(context.Background(), e.ID, dropped))
 	assert.Empty(t, get(t, b.store, e.ID).Result, "dropped")
 }
 

@@ -107,6 +107,14 @@ func result(body string) func(*dedup.Change) {
 	}
 }
 
+// dropped is an operation without its result.
+func dropped(e dedup.Entry, _ time.Time) (dedup.Change, bool) {
+	e.Kept = dedup.KeptDropped
+	c := evented(e)
+	c.Keep = true
+	return c, true
+}
+
 // open leaves the attempt open with a change.
 func open(c *dedup.Change) { c.Entry.OpenUntil = c.Entry.SettledAt.Add(time.Hour) }
 

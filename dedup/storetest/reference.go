@@ -99,7 +99,8 @@ func (r *Reference) around(q dedup.Query) dedup.Surroundings {
 	for _, e := range r.sorted() {
 		bare := withoutResult(e)
 		if e.Lookup == q.Lookup {
-			found.Same = &e
+			same := e.Shown(found.Now)
+			found.Same = &same
 		}
 		if e.ID == q.RepeatOf {
 			found.Repeated = &bare
@@ -137,7 +138,7 @@ func (s *referenceStore) Get(_ context.Context, id dedup.OperationID) (dedup.Ent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.ops[id]; ok {
-		return e, nil
+		return e.Shown(s.now()), nil
 	}
 	return dedup.Entry{}, dedup.ErrNotFound
 }
@@ -151,8 +152,8 @@ func (s *referenceStore) Claim(ctx context.Context, q dedup.Query, decide func(d
 	around := s.around(q)
 	old := dedup.Entry{}
 	if around.Same != nil {
-		old = *around.Same
-		*around.Same = withoutResult(old)
+		old = s.ops[around.Same.ID]
+		*around.Same = withoutResult(*around.Same)
 	}
 	if change, wanted := decide(around); wanted {
 		return s.write(old, change, around.Now)
@@ -233,6 +234,18 @@ func (s *referenceStore) Unsettled(ctx context.Context) (unsettled []dedup.Entry
 		}
 	}
 	return unsettled, nil
+}
+
+func (s *referenceStore) Overdue(ctx context.Context, limit int) (overdue []dedup.Entry, err error) {
+	for e := range s.List(ctx, dedup.Filter{}) {
+		if e.Overdue(s.now()) {
+			overdue = append(overdue, e)
+		}
+	}
+	slices.SortFunc(overdue, func(a, b dedup.Entry) int {
+		return cmp.Or(a.SettledAt.Add(a.Window).Compare(b.SettledAt.Add(b.Window)), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	return overdue[:min(limit, len(overdue))], nil
 }
 
 func (s *referenceStore) Alive(owner dedup.OwnerID) (bool, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 )
 
-// Version is the value that the member "jsonrpc" of every message has.
-const Version = "2.0"
+// protocol is the value that the member "jsonrpc" of every message has.
+const protocol = "2.0"
 
 // A Message is a request, a notification or a response. It is made by Parse or
 // by one of Request, Notification, Result and ErrorReply; the zero Message is
@@ -96,7 +96,7 @@ func (m Message) fault() string {
 	_, hasMethod := m.object.Get("method")
 	answered := m.Result != nil || m.Error != nil
 	switch {
-	case version != Version:
+	case version != protocol:
 		return `"jsonrpc" must be "2.0"`
 	case m.ID != nil && !isID(m.ID) && (hasMethod || string(m.ID) != "null"):
 		return `"id" must be a string or a number`

@@ -192,17 +192,6 @@ func (o Object) Set(name string, value []byte) []byte {
 	return slices.Concat(o.src[:o.close], []byte(comma), Quote(name), []byte(":"), value, o.src[o.close:])
 }
 
-// Prepend returns the object with the member added at its beginning. The
-// caller makes sure that it has none of that name.
-func (o Object) Prepend(name string, value []byte) []byte {
-	at := bytes.IndexByte(o.src, '{') + 1
-	comma := ""
-	if len(o.members) > 0 {
-		comma = ","
-	}
-	return slices.Concat(o.src[:at], Quote(name), []byte(":"), value, []byte(comma), o.src[at:])
-}
-
 // Without returns the object less the named members, each with the one comma
 // that it no longer needs. Without any of them it returns the source itself.
 func (o Object) Without(names ...string) []byte {

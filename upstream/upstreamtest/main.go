@@ -52,7 +52,7 @@ type options struct {
 	faults                                           faults
 	junk, pageSize, stopReadingAfter                 int
 	exit, silent, ignoreEOF, listChanged, orphan     bool
-	grandchild                                       string
+	grandchild, farewell                             string
 	sleep                                            time.Duration
 }
 
@@ -72,6 +72,7 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.exit, "exit-before-initialize", false, "exit with status 1 at once")
 	f.BoolVar(&o.silent, "silent", false, "never answer")
 	f.BoolVar(&o.ignoreEOF, "ignore-eof", false, "outlive the end of input and SIGTERM")
+	f.StringVar(&o.farewell, "farewell", "", "outlive the end of input, and take a moment to write this `FILE` at SIGTERM")
 	f.BoolVar(&o.listChanged, "notify-list-changed", false, "send notifications/tools/list_changed after the handshake")
 	f.StringVar(&o.grandchild, "grandchild", "", "start a process that holds standard output open, and write its pid to `FILE`")
 	f.BoolVar(&o.orphan, "orphan", false, "put the grandchild into a session of its own")
@@ -116,6 +117,9 @@ func Run(args []string) int {
 	if o.ignoreEOF {
 		signal.Ignore(syscall.SIGTERM)
 	}
+	if o.farewell != "" {
+		go o.sayFarewell()
+	}
 	if o.grandchild != "" {
 		if err := breed(o); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -129,10 +133,20 @@ func Run(args []string) int {
 		return 2
 	}
 	s.serve(os.Stdin)
-	if o.ignoreEOF {
+	if o.ignoreEOF || o.farewell != "" {
 		<-time.After(time.Hour)
 	}
 	return 0
+}
+
+// sayFarewell ends the process at SIGTERM, with something to put away first.
+func (o options) sayFarewell() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	<-told
+	<-time.After(100 * time.Millisecond)
+	must(os.WriteFile(o.farewell, nil, 0o600))
+	os.Exit(0)
 }
 
 // breed starts a process that does nothing but hold our standard output.

@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/internal/rawjson"
+)
+
+// An Exchange is one request of a client, and the response to it.
+type Exchange struct {
+	*Caller
+	// turn is the request's among those that are handed on. Who does not hand it on
+	// leaves the line.
+	turn *turn
+	// respond, if not nil, takes the response the moment that it is there, so that
+	// nothing the upstream sent behind it comes before it. Only the first counts.
+	respond func(jsonrpc.Message)
+}
+
+// exchanges are a client's open requests, by id. The zero value is not ready; see
+// newExchanges.
+type exchanges struct {
+	out *outbox
+
+	life context.Context // of the requests
+	end  context.CancelCauseFunc
+
+	handlers sync.WaitGroup
+	mu       sync.Mutex
+	open     map[string]context.CancelCauseFunc
+	notices  int // notifications that wait to be handed on
+	closing  bool
+}
+
+func newExchanges(out *outbox) *exchanges {
+	e := &exchanges{out: out, open: map[string]context.CancelCauseFunc{}}
+	e.life, e.end = context.WithCancelCause(context.Background())
+	return e
+}
+
+// begin registers a request and has it handled on a goroutine of its own. A
+// request that cannot be taken is answered with an error.
+func (e *exchanges) begin(m jsonrpc.Message, x Exchange, handle func(context.Context, *Exchange) jsonrpc.Message) {
+	ctx, cancel, err := e.register(m)
+	if err != nil {
+		x.turn.leave()
+		e.out.put(jsonrpc.ErrorReply(m.ID, err))
+		return
+	}
+	var once sync.Once
+	x.respond = func(reply jsonrpc.Message) { once.Do(func() { e.finish(ctx, m, reply) }) }
+	go func() {
+		defer e.handlers.Done()
+		defer cancel(nil)
+		defer x.turn.leave()
+		x.respond(handle(ctx, &x))
+	}()
+}
+
+func (e *exchanges) register(m jsonrpc.Message) (context.Context, context.CancelCauseFunc, *jsonrpc.Error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := jsonrpc.IDKey(m.ID)
+	switch {
+	case e.closing:
+		return nil, nil, &jsonrpc.Error{Code: codeUnavailable, Message: "the gateway is being shut down; nothing was sent"}
+	case e.open[key] != nil:
+		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still open; nothing was sent"}
+	case len(e.open) >= MaxRequestsInFlight:
+		return nil, nil, &jsonrpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("%d requests are open already; nothing was sent", MaxRequestsInFlight)}
+	}
+	ctx, cancel := context.WithCancelCause(e.life)
+	e.open[key] = cancel
+	e.handlers.Add(1)
+	return ctx, cancel, nil
+}
+
+// finish writes the response. The id is free before that: whoever has the response
+// may use it again.
+func (e *exchanges) finish(ctx context.Context, m, reply jsonrpc.Message) {
+	var cancelled *cancelledError
+	silent := errors.As(context.Cause(ctx), &cancelled) // a cancelled request gets no response
+	e.mu.Lock()
+	delete(e.open, jsonrpc.IDKey(m.ID))
+	e.mu.Unlock()
+	if !silent {
+		e.out.put(reply)
+	}
+}
+
+// cancel ends a request's context. What the request does about it is its own
+// business: an unkeyed one tells the upstream, a keyed one goes on.
+func (e *exchanges) cancel(m jsonrpc.Message) {
+	params, err := rawjson.ParseObject(m.Params)
+	if err != nil {
+		return
+	}
+	id, _ := params.Get("requestId")
+	e.mu.Lock()
+	cancel := e.open[jsonrpc.IDKey(id)]
+	e.mu.Unlock()
+	if cancel != nil {
+		cancel(&cancelledError{m})
+	}
+}
+
+// spawn runs f on a goroutine that close waits for, unless that has begun. Of
+// these, too, there are no more than MaxRequestsInFlight; over it f is not run.
+func (e *exchanges) spawn(f func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing || e.notices >= MaxRequestsInFlight {
+		return false
+	}
+	e.notices++
+	e.handlers.Go(func() {
+		f()
+		e.mu.Lock()
+		e.notices--
+		e.mu.Unlock()
+	})
+	return true
+}
+
+// close lets no new request begin.
+func (e *exchanges) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closing = true
+}
