@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,21 +25,6 @@ func openLock(path string, flag int) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(handle), path), nil
-}
-
-// lock waits for a lock on the file; it ends with the file's handle.
-func lock(f *os.File) error {
-	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, new(windows.Overlapped))
-}
-
-// locked reports whether somebody holds the lock. It asks for a shared one, so
-// that two who look at once do not take each other for the owner.
-func locked(f *os.File) (bool, error) {
-	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
-	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return true, nil
-	}
-	return false, err
 }
 
 // syncFolder has nothing to do: NTFS journals its names.

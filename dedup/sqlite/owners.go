@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/internal/filelock"
 )
 
 const lockSuffix = ".lock"
@@ -46,7 +47,7 @@ func (o *owners) acquire() error {
 		if err != nil {
 			return err
 		}
-		if err := lock(f); err != nil {
+		if err := filelock.Lock(f); err != nil {
 			return errors.Join(err, f.Close())
 		}
 		if named(f) {
@@ -87,7 +88,7 @@ func (o *owners) alive(id dedup.OwnerID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	held, err := locked(f)
+	held, err := filelock.Held(f)
 	return held, errors.Join(err, f.Close())
 }
 
@@ -119,7 +120,7 @@ func sweepFile(path string) {
 // is held on a file that the path names, the owner waits for this very file, and
 // so has made no other for this or another sweep to remove by mistake.
 func removeFree(f *os.File) {
-	if held, err := locked(f); err == nil && !held && named(f) {
+	if held, err := filelock.Held(f); err == nil && !held && named(f) {
 		_ = os.Remove(f.Name())
 	}
 }

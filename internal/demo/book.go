@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+
+	"github.com/mcp-idem/mcp-idem/internal/filelock"
 )
 
 // A refund is one effect: a line in the upstream's book.
@@ -40,7 +42,7 @@ func openBook(path string, losing loss) (*book, error) {
 		return nil, err
 	}
 	b := &book{lock: held, perOrder: map[string]int{}, losing: losing}
-	if err := lock(held); err != nil {
+	if err := filelock.Lock(held); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	if b.refunds, err = readBook(path); err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcp-idem/mcp-idem/internal/filelock"
 )
 
 func TestLoss_DependsOnSeedOrderAndOccurrenceOnly(t *testing.T) {
@@ -71,7 +73,7 @@ func TestBook_IsOpenInOneProcessAtATime(t *testing.T) {
 	require.NoError(t, err)
 	looking, err := os.Open(lockPath(path))
 	require.NoError(t, err)
-	held, err := locked(looking)
+	held, err := filelock.Held(looking)
 	require.NoError(t, err)
 	assert.True(t, held)
 	require.NoError(t, looking.Close())

@@ -23,6 +23,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/mcp-idem/mcp-idem/internal/filelock"
 )
 
 // MaxCalls is the largest experiment.
@@ -182,7 +184,7 @@ func awaitEnd(path string) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for limit := time.Now().Add(endWithin); ; {
-		held, err := locked(f)
+		held, err := filelock.Held(f)
 		if err == nil && held && time.Now().After(limit) {
 			err = fmt.Errorf("an upstream still has %s open, %s after the end of its input", path, endWithin)
 		}
