@@ -44,9 +44,9 @@ type Ledger struct {
 	options Options
 
 	mu        sync.Mutex
-	held      map[attempt]bool       // attempts that this process runs or listens to
-	unsent    map[attempt]bool       // claims whose commit is in doubt, and which were not sent
-	unwritten map[attempt]settlement // settlements that the store could not write yet
+	held      map[attempt]OperationID // attempts that this process runs or listens to
+	unsent    map[attempt]bool        // claims whose commit is in doubt, and which were not sent
+	unwritten map[attempt]settlement  // settlements that the store could not write yet
 	waiters   map[OperationID]int
 
 	stop chan struct{}
@@ -68,7 +68,7 @@ func New(ctx context.Context, store Store, options Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		store: store, info: store.Info(), options: options,
-		held: map[attempt]bool{}, unsent: map[attempt]bool{}, unwritten: map[attempt]settlement{}, waiters: map[OperationID]int{},
+		held: map[attempt]OperationID{}, unsent: map[attempt]bool{}, unwritten: map[attempt]settlement{}, waiters: map[OperationID]int{},
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	unsettled, err := store.Unsettled(ctx)
@@ -123,17 +123,17 @@ func (l *Ledger) Begin(ctx context.Context, r Request) (Verdict, error) {
 	var ruled ruling
 	var claim Change
 	err := l.store.Claim(ctx, q, func(s Surroundings) (Change, bool) {
-		l.release(attemptOf(claim.Entry)) // of an earlier run of this transaction
+		l.unhold(attemptOf(claim.Entry), fresh) // of an earlier run of this transaction
 		if ruled = judge(r, content, s); ruled.verdict != nil {
 			claim = Change{}
 			return claim, false
 		}
 		claim = l.claim(r, q, fresh, ruled.evidence, s)
-		l.hold(attemptOf(claim.Entry))
+		l.hold(attemptOf(claim.Entry), fresh)
 		return claim, true
 	})
 	if err != nil {
-		l.dropClaim(claim.Entry, err)
+		l.dropClaim(claim.Entry, fresh, err)
 		return nil, err
 	}
 	if ruled.verdict == nil {
@@ -168,15 +168,12 @@ func (l *Ledger) claim(r Request, q Query, fresh OperationID, evidence Evidence,
 }
 
 // dropClaim forgets a claim that failed. Where its commit is in doubt, the sweep
-// releases it: it was not sent.
-func (l *Ledger) dropClaim(e Entry, err error) {
-	if e.ID.IsZero() {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.held, attemptOf(e))
-	if errors.Is(err, ErrAmbiguous) {
+// releases it: it was not sent. Should another call have claimed the same attempt
+// meanwhile, this one did not take effect, and the attempt is the other's.
+func (l *Ledger) dropClaim(e Entry, by OperationID, err error) {
+	if l.unhold(attemptOf(e), by) && errors.Is(err, ErrAmbiguous) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		l.unsent[attemptOf(e)] = true
 	}
 }
@@ -286,13 +283,25 @@ func (l *Ledger) count(r Request, v Verdict) {
 
 func attemptOf(e Entry) attempt { return attempt{e.ID, e.Attempt} }
 
-// hold notes that this process is about to run an attempt. Should an earlier
-// claim of the same attempt have been in doubt, it did not take effect.
-func (l *Ledger) hold(a attempt) {
+// hold notes that this process is about to run an attempt, for the Begin that the
+// fresh id by tells from all others. Should an earlier claim of the same attempt
+// have been in doubt, it did not take effect.
+func (l *Ledger) hold(a attempt, by OperationID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[a] = true
+	l.held[a] = by
 	delete(l.unsent, a)
+}
+
+// unhold takes back what the same Begin has noted, and reports whether it had.
+func (l *Ledger) unhold(a attempt, by OperationID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[a] != by {
+		return false
+	}
+	delete(l.held, a)
+	return true
 }
 
 func (l *Ledger) release(a attempt) {

@@ -252,7 +252,8 @@ func (l *Ledger) runs(e Entry) (bool, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held[attemptOf(e)], nil
+	_, held := l.held[attemptOf(e)]
+	return held, nil
 }
 
 // isUnsent reports whether this process made the claim, could not tell whether it

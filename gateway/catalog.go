@@ -82,7 +82,9 @@ func (c *catalog) list(ctx context.Context, request jsonrpc.Message) jsonrpc.Mes
 	}
 	for _, p := range read.pages {
 		if p.cursor == cursor {
-			c.offer(read)
+			if cursor == "" { // from here on the client goes through this reading
+				c.offer(read)
+			}
 			return jsonrpc.Result(request.ID, p.result)
 		}
 	}
@@ -239,12 +241,6 @@ func (c *catalog) addStatusTool(read *tools) error {
 	}
 	last.result = result
 	return nil
-}
-
-// isRead reports whether the tools have been read.
-func (c *catalog) isRead() bool {
-	read, _ := c.current()
-	return read != nil
 }
 
 // known is what is known of a tool without asking; zero where nothing is.

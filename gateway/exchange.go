@@ -43,13 +43,13 @@ func newExchanges(out *outbox) *exchanges {
 }
 
 // begin registers a request and has it handled on a goroutine of its own. A
-// request that cannot be taken is answered with an error.
-func (e *exchanges) begin(m jsonrpc.Message, x Exchange, handle func(context.Context, *Exchange) jsonrpc.Message) {
+// request that cannot be taken is answered with an error; taken is false then.
+func (e *exchanges) begin(m jsonrpc.Message, x Exchange, handle func(context.Context, *Exchange) jsonrpc.Message) (taken bool) {
 	ctx, cancel, err := e.register(m)
 	if err != nil {
 		x.turn.leave()
 		e.out.put(jsonrpc.ErrorReply(m.ID, err))
-		return
+		return false
 	}
 	var once sync.Once
 	x.respond = func(reply jsonrpc.Message) { once.Do(func() { e.finish(ctx, m, reply) }) }
@@ -59,6 +59,7 @@ func (e *exchanges) begin(m jsonrpc.Message, x Exchange, handle func(context.Con
 		defer x.turn.leave()
 		x.respond(handle(ctx, &x))
 	}()
+	return true
 }
 
 func (e *exchanges) register(m jsonrpc.Message) (context.Context, context.CancelCauseFunc, *jsonrpc.Error) {

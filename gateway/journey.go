@@ -72,8 +72,8 @@ func (j *journey) leaveOrder() { j.from.turn.leave() }
 // findTool learns what the tool is. A tool that the upstream does not list is
 // not called: nobody could say what calling it twice would do.
 func (j *journey) findTool(ctx context.Context) bool {
-	if !j.g.tools.isRead() {
-		j.leaveOrder() // reading them takes a while, and nobody else needs them
+	if j.g.tools.known(j.call.Name).Name == "" {
+		j.leaveOrder() // reading the tools takes a while, and nobody behind needs them
 	}
 	tool, err := j.g.tools.find(ctx, j.call.Name)
 	j.tool = tool

@@ -27,12 +27,16 @@ func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Messag
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
 	}
+	respond := x.respond
+	x.respond = func(answer jsonrpc.Message) {
+		if answer.Result != nil {
+			g.state.learn(request) // in the order in which the upstream has granted them
+		}
+		respond(answer)
+	}
 	answer, err := forward(ctx, session, x, request)
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
-	}
-	if answer.Result != nil {
-		g.state.learn(request)
 	}
 	return answer
 }

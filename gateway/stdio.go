@@ -122,11 +122,12 @@ func (c *stdioClient) takeRequest(m jsonrpc.Message) {
 	case "initialize":
 		x.turn = c.order.join()
 		shaken := make(chan struct{})
-		c.shaken = shaken
-		c.requests.begin(m, x, func(ctx context.Context, x *Exchange) jsonrpc.Message {
+		if c.requests.begin(m, x, func(ctx context.Context, x *Exchange) jsonrpc.Message {
 			defer close(shaken)
 			return c.g.initialize(ctx, x, m)
-		})
+		}) {
+			c.shaken = shaken
+		}
 	default:
 		if m.Method != "tools/list" { // that is answered from here
 			x.turn = c.order.join()

@@ -62,6 +62,8 @@ func TestAmbiguousTextTakesTheProofFromACode(t *testing.T) {
 		`{"code":-32602,"message":"request timed out waiting for parameter sync"}`,
 		`{"code":-32602,"message":"Invalid params: the server answered 502 Bad Gateway"}`,
 		`{"code":-32600,"message":"Session terminated"}`,
+		`{"code":-32602,"message":"Invalid params: failed to store field: timeout"}`,
+		`{"code":-32600,"message":"Unexpected connection timeout"}`,
 		`{"code":-32600,"message":"Session not found"}`,
 		`{"code":-32600,"message":"Connection closed"}`,
 		`{"code":-32601,"message":"rpc error: code = Unavailable desc = transport is closing"}`,

@@ -18,20 +18,27 @@ var (
 // says that it broke down; 520 to 527 and 530 are those of a content delivery network.
 const serverStatus = `5(0[0234]|2[0-7]|30)`
 
-// timeoutName is the name of a parameter that is a time limit.
-const timeoutName = "['\"`]?\\b([\\w.-]+[ .])?[\\w.-]*time[ _-]?outs?(_?(ms|s|secs?|seconds))?\\b['\"`]?"
+// timeoutName is the name of a parameter that is a time limit: one word, perhaps in
+// quotes. By itself it proves nothing, since "timeout" is also what happens.
+const timeoutName = "['\"`]?\\b[\\w.-]*time[_-]?outs?(_?(ms|s|secs?|seconds))?\\b['\"`]?"
 
+// harmlessTexts cut talk of such a parameter out of a text. Each demands a wording
+// that only a validator uses: a real timeout that is taken for a parameter would
+// free a key although the call may have executed.
 var harmlessTexts = compile(
-	// a parameter of this name, refused
-	`\b(invalid|unknown|unsupported|unexpected|missing|bad|illegal|malformed|negative|zero) ((value|values|for|of|argument|parameter|option|field|key|property|type|the) )*`+
-		timeoutName+`( (value|values|parameter|argument|option|field|setting|format|type))?`,
-	`\b(parameter|argument|option|field|property|key|setting|value|flag)s?:? ((called|named|of) )?`+timeoutName,
-	timeoutName+`:?\s+((value|parameter|argument|option|field) )?`+
-		`(must|should|has to|cannot|can't|may not|needs to|is (an? )?(required|invalid|missing|out of range|not (a|an|valid|allowed|supported))|`+
-		`expected|input should)\b`,
-	timeoutName+`: required\b|['"][\w-]*time[_-]?outs?\w*['"] (was|were) unexpected\b`,
-	`"?\bpath"?\s*:\s*\[[^\]]*\]`, // of a validator's issue
-	`→ at `+timeoutName+`|\b(instance|properties['"]\])\[`+timeoutName+`\]`, // likewise
+	// what the value has to be
+	timeoutName+`:?\s+(value\s+)?((must|should|has to|needs to) be (a|an|in|at|of|one|no|set|between|within|positive|negative|greater|less|larger|smaller|number|integer|string|numeric|valid|[<>=\d])`+
+		`|is (an? )?(required|missing|out of range|not an?)\b|expected an?\b|input should be\b)`,
+	timeoutName+`: required\b`,
+	// what is refused: the noun says that it is a parameter
+	`\b(invalid|unsupported|negative|illegal)( \w+)? `+timeoutName+` (value|parameter|argument|option|setting|format)s?\b`,
+	`\binvalid (type|value) (for|of) `+timeoutName,
+	`\b(unknown|unexpected|unrecognized|unsupported|invalid|missing|required)( keyword)? (parameter|argument|option|arg)s?:? `+timeoutName,
+	"\\b(parameter|argument|option|field|property)s? ['\"`][\\w-]*time[_-]?outs?\\w*['\"`]",
+	"['\"`][\\w-]*time[_-]?outs?\\w*['\"`] (is (an? )?(required|missing|invalid|not)|(was|were) unexpected)\\b",
+	// where a validator says it stands
+	`"?\bpath"?\s*:\s*\[[^\]]*\]`,
+	`→ at `+timeoutName+`|\b(instance|properties['"]\])\[`+timeoutName+`\]`,
 )
 
 var ambiguousTexts = compile(

@@ -10,6 +10,22 @@ import (
 
 // ambiguous are texts after which nobody knows whether the effect happened.
 var ambiguous = []string{
+	// a real timeout that a careless reader takes for a parameter
+	"Unexpected timeout while charging the card",
+	"Unexpected connection timeout",
+	"Invalid params: failed to store field: timeout",
+	"Bad gateway timeout",
+	"Gateway timeout: cannot confirm the charge",
+	"unexpected network timeout",
+	"failed to write value: timeout",
+	"HTTP request timeout cannot be retried",
+	"API key: request timeout",
+	"Redis SET key timeout",
+	"Unknown timeout error",
+	"update of field timeout",
+	"invalid state after connection timeout",
+	"Payment timeout must be resolved by hand",
+	"request 'timeout' after 30s",
 	"Payment API timed out after 30s",
 	"Request timed out",
 	"MCP error -32001: Request timed out",

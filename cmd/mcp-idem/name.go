@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,9 +43,10 @@ var (
 var scripts = []string{".js", ".mjs", ".cjs", ".ts", ".py", ".rb", ".php", ".pl", ".sh", ".jar", ".dll", ".exe"}
 
 // upstreamName is what a server is called that was given no name: its package
-// without version, else its program and the first path among its arguments. Only
-// what is a file or a script is taken for a path: the name is shown and stored, and
-// other arguments may be secrets.
+// without version, else its program and the first path among its arguments. The
+// text alone decides what a path is, since a name that changed when a file appears
+// would forget every key; and it decides narrowly, since the name is shown and
+// stored, and other arguments may be secrets.
 func upstreamName(command []string) string {
 	program := programName(command[0])
 	for _, r := range runners[program] {
@@ -54,27 +54,23 @@ func upstreamName(command []string) string {
 			return name
 		}
 	}
-	for _, arg := range command[1:] {
-		if isPath(arg) {
+	for i, arg := range command[1:] {
+		optionValue := i > 0 && strings.HasPrefix(command[i], "-") && command[i] != "--"
+		if isScript(arg) || isPath(arg) && !optionValue {
 			return program + " " + arg
 		}
 	}
 	return program
 }
 
-func isPath(arg string) bool {
-	if strings.HasPrefix(arg, "-") || strings.Contains(arg, "://") {
-		return false
-	}
-	if slices.Contains(scripts, strings.ToLower(filepath.Ext(arg))) {
-		return true
-	}
-	if !strings.ContainsAny(arg, `/\`) {
-		return false
-	}
-	_, err := os.Stat(arg)
-	return err == nil
+func isScript(arg string) bool {
+	return !strings.HasPrefix(arg, "-") && !strings.Contains(arg, "://") && slices.Contains(scripts, strings.ToLower(filepath.Ext(arg)))
 }
+
+// rooted begins a path that says where it begins.
+var rooted = regexp.MustCompile(`^(/|\./|\.\./|~/|[A-Za-z]:[\\/]|\.$)`)
+
+func isPath(arg string) bool { return rooted.MatchString(arg) }
 
 func programName(path string) string {
 	base := path[strings.LastIndexAny(path, `/\`)+1:]

@@ -9,7 +9,6 @@ import (
 
 func TestUpstreamName(t *testing.T) {
 	t.Parallel()
-	here := t.TempDir()
 	for command, want := range map[string]string{
 		"npx -y @modelcontextprotocol/server-memory":                     "@modelcontextprotocol/server-memory",
 		"npx -y @modelcontextprotocol/server-memory@2026.8.31 --x":       "@modelcontextprotocol/server-memory",
@@ -31,7 +30,6 @@ func TestUpstreamName(t *testing.T) {
 		`C:\node\npx.cmd -y server@1`:                    "server",
 		"/usr/bin/node /srv/mail/index.js --port 1":      "node /srv/mail/index.js",
 		"python3 server.py":                              "python3 server.py",
-		"./files-mcp " + here:                            "files-mcp " + here,
 		"./postgres-mcp postgresql://app:s3cret@db/prod": "postgres-mcp",
 		"./mcp --api-key c2VjcmV0/dG9rZW4= run":          "mcp",
 		"./mcp --config=/etc/passwd sk_live_51H.abcdef":  "mcp",

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -37,7 +38,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 // on the second of them, says in one line on stderr what went wrong, and returns the
 // exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	root := rootCommand()
@@ -51,6 +52,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "mcp-idem: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	return exitCode(err)
+}
+
+// endings are the signals that end the program, less those that it was started to
+// ignore, as nohup does.
+func endings() []os.Signal {
+	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }
 
 func exitCode(err error) int {
