@@ -5,16 +5,22 @@
 // line. Everything else here serves a step of it:
 //
 //	call.go       the journey of tools/call
+//	journey.go    its steps
 //	ask.go        what a call asks of the ledger: key, scope, fingerprint, policy
+//	wait.go       waiting for the call of the same key that is running
 //	attempt.go    sending a call that may run, and settling what came of it
+//	timeouts.go   how long that may take
 //	outcome.go    the outcome object that callers are told
 //	tell.go       the words for each situation
 //	reply.go      the bytes of a result, with the outcome beside them
 //	status.go     the gateway's own tool
 //	catalog.go    tools/list, rewritten and kept
 //	relay.go      everything that is not a tool call, handed on as it came
+//	handshake.go  initialize
 //	state.go      what a restarted upstream has to be told again
+//	observe.go    what happens to the upstream, in the log
 //	stdio.go      one client on standard input and output
+//	caller.go     what is known of the client
 //	exchange.go   its requests; order.go, the order in which they are handed on
 //	questions.go  the upstream's requests to it; outbox.go, all that is written to it
 //

@@ -27,14 +27,12 @@ func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Messag
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
 	}
-	respond := x.respond
-	x.respond = func(answer jsonrpc.Message) {
+	answer, err := forward(ctx, session, x.turn, request, func(answer jsonrpc.Message) {
 		if answer.Result != nil {
 			g.state.learn(request) // in the order in which the upstream has granted them
 		}
-		respond(answer)
-	}
-	answer, err := forward(ctx, session, x, request)
+		x.respond(answer)
+	})
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
 	}
@@ -57,13 +55,13 @@ func (g *Gateway) reach(ctx context.Context) (*upstream.Session, error) {
 	return g.server.Ready(ctx)
 }
 
-// forward sends a request in its turn and waits for its answer, which it also hands
-// to the client at once. When the client cancels the request, the upstream is told
-// so in the client's words.
-func forward(ctx context.Context, session *upstream.Session, x *Exchange, request jsonrpc.Message) (jsonrpc.Message, error) {
-	x.turn.wait(ctx)
-	call, err := session.SendTo(ctx, request, x.respond)
-	x.turn.leave()
+// forward sends a request in its turn and waits for its answer, which answered gets
+// the moment that it is there. When the client cancels the request, the upstream is
+// told so in the client's words.
+func forward(ctx context.Context, session *upstream.Session, turn *turn, request jsonrpc.Message, answered func(jsonrpc.Message)) (jsonrpc.Message, error) {
+	turn.wait(ctx)
+	call, err := session.SendTo(ctx, request, answered)
+	turn.leave()
 	if err != nil {
 		return jsonrpc.Message{}, err
 	}
@@ -98,7 +96,7 @@ func (j *journey) forwardUnkeyed(ctx context.Context) {
 		request = request.With("params", j.call.Forward(j.tool, ""))
 	}
 	began := time.Now()
-	answer, err := forward(ctx, j.session, j.from, request)
+	answer, err := forward(ctx, j.session, j.from.turn, request, j.from.respond)
 	j.upstreamTook = time.Since(began)
 	var unsent *upstream.NotSent
 	switch {
