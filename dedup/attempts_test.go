@@ -1,6 +1,7 @@
 package dedup_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -171,6 +172,62 @@ func TestALateProofOfAnAttemptInDoubtFreesNoKey(t *testing.T) {
 		assert.False(t, b.only().Open())
 		b.requireQuiet()
 	}
+}
+
+func TestAKeyThatTheUpstreamNeverSawIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func(*dedup.Request){
+		"none was sent":                sending(""),
+		"it was sent elsewhere":        sending("params.request_id"),
+		"it was sent in another form":  sending("params.client_token raw"),
+		"another class, and no key":    func(r *dedup.Request) { r.Class, r.OnUnknown, r.Downstream = "NON_RETRYABLE", dedup.OnUnknown{}, "" },
+		"its name differs in one byte": sending("params.client_tokeN"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			lose(t, mayRun(t, b.ledger, request(t, business, deduplicate, first)))
+			told[dedup.Lost](t, b.ledger, request(t, business, deduplicate, said))
+			assert.Equal(t, 1, b.only().Attempt)
+			b.requireQuiet()
+		})
+	}
+}
+
+func TestAnAttemptInAnotherFormEndsSendingAgainUntilAProof(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	resend := request(t, business, deduplicate, said)
+	again := request(t, business, safeRetry, said, sending("params.request_id"))
+	lose(t, mayRun(t, b.ledger, resend))
+	lose(t, mayRun(t, b.ledger, again))
+	assert.Empty(t, b.only().Downstream)
+	told[dedup.Lost](t, b.ledger, resend)
+	again.Downstream = resend.Downstream
+	lose(t, mayRun(t, b.ledger, again))
+	told[dedup.Lost](t, b.ledger, resend) // one of the three may have executed and not have carried it
+
+	_, err := b.ledger.Resolve(context.Background(), b.only().ID, dedup.Resolution{By: "ada", Note: "looked"})
+	require.NoError(t, err)
+	lose(t, mayRun(t, b.ledger, resend))
+	assert.Equal(t, resend.Downstream, b.only().Downstream)
+	lease := mayRun(t, b.ledger, resend)
+	assert.Equal(t, dedup.Row(16), lease.Entry().Row)
+	answer(t, lease)
+	b.requireQuiet()
+}
+
+func TestAnAttemptInTheSameFormKeepsSendingAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	resend := request(t, business, deduplicate, said)
+	lose(t, mayRun(t, b.ledger, resend))
+	lose(t, mayRun(t, b.ledger, request(t, business, safeRetry, said, sending(resend.Downstream))))
+	lease := mayRun(t, b.ledger, resend)
+	assert.Equal(t, dedup.Row(16), lease.Entry().Row)
+	assert.Equal(t, resend.Downstream, lease.Entry().Downstream)
+	answer(t, lease)
+	b.requireQuiet()
 }
 
 func TestTheUpstreamsWindowEndsSharply(t *testing.T) {

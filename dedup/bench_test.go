@@ -118,7 +118,17 @@ func repeating(id dedup.OperationID) func(*dedup.Request) {
 
 func safeRetry(r *dedup.Request) { r.Class, r.OnUnknown.RunAgain = "SAFE_RETRY", true }
 
-func deduplicate(r *dedup.Request) { r.Class, r.OnUnknown.ResendWithin = "DEDUPLICATE", 24*time.Hour }
+func deduplicate(r *dedup.Request) {
+	r.Class, r.OnUnknown.ResendWithin, r.Downstream = "DEDUPLICATE", 24*time.Hour, "params.client_token"
+}
+
+// sending says in which form the upstream gets a key.
+func sending(form string) func(*dedup.Request) {
+	return func(r *dedup.Request) { r.Downstream = form }
+}
+
+// said lets a person have given the class.
+func said(r *dedup.Request) { r.ClassBySaid = true }
 
 // begin asks to run.
 func begin(t testing.TB, l *dedup.Ledger, r dedup.Request) dedup.Verdict {

@@ -91,7 +91,10 @@ type Entry struct {
 	// Doubt is the row (16 or 17) by which the newest attempt followed one that may
 	// have executed. Zero: every earlier attempt was proven not to have executed.
 	Doubt Row
-	Owner OwnerID // the process that runs or ran it
+	// Downstream is Request.Downstream where every attempt that may have executed
+	// was sent alike. Empty: one of them carried no key, or another form of it.
+	Downstream string
+	Owner      OwnerID // the process that runs or ran it
 	// OpenUntil is how long the newest attempt's answer may still arrive
 	// although the state is Unknown. Zero: closed.
 	OpenUntil time.Time

@@ -57,10 +57,34 @@ func runsAgain(r Request, e Entry, now time.Time) (Evidence, bool) {
 		return 0, false
 	case r.OnUnknown.RunAgain:
 		return SafeToRepeat, true
+	case !carriesSameKey(r, e):
+		return 0, false
 	case r.OnUnknown.ResendWithin > 0 && now.Before(e.CreatedAt.Add(r.OnUnknown.ResendWithin-resendMargin)):
 		return ResentWithKey, true
 	}
 	return 0, false
+}
+
+// carriesSameKey reports whether the upstream would know the call again: by a key
+// that every attempt which may have executed has carried, at the same place and in
+// the same form. An upstream that never saw this key would run the call as new.
+func carriesSameKey(r Request, e Entry) bool {
+	return r.Downstream != "" && e.Downstream == r.Downstream
+}
+
+// downstream is Entry.Downstream with one attempt more.
+//
+// A claim by row 1 begins anew: no earlier attempt has executed. Row 16 requires the
+// form of the earlier attempts, and so keeps it. Row 17 may bring another, and then
+// no form is that of all attempts that may have executed: sent as the newest was,
+// the call would be new to the upstream if an earlier one executed, and the other
+// way round. So the operation has none from then on, and row 16 does not apply to it
+// until evidence that nothing was executed lets it begin anew.
+func downstream(r Request, e Entry, evidence Evidence) string {
+	if evidence == Claimed || e.Downstream == r.Downstream {
+		return r.Downstream
+	}
+	return ""
 }
 
 // judgeRepeat rules on the operation that a call says it repeats: it must be of

@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	week   = 168 * time.Hour
-	moment = time.Millisecond
+	week      = 168 * time.Hour
+	moment    = time.Millisecond
+	thisForm  = "params.client_token"
+	otherForm = "idempotency_key raw"
 )
 
 var (
@@ -35,7 +37,7 @@ func asked(change ...func(*Request)) Request {
 func stands(state State, change ...func(*Entry)) *Entry {
 	e := Entry{
 		ID: firstID, Content: sameContent, Fingerprint: thisArgs, FingerprintVersion: 1, Class: "NON_RETRYABLE",
-		State: state, Row: 1, Attempt: 1, CreatedAt: noon.Add(-time.Hour), ClaimedAt: noon.Add(-time.Hour), Window: week,
+		Downstream: thisForm, State: state, Row: 1, Attempt: 1, CreatedAt: noon.Add(-time.Hour), ClaimedAt: noon.Add(-time.Hour), Window: week,
 	}
 	if state != Running && state != AwaitingInput {
 		e.SettledAt = noon.Add(-time.Minute)
@@ -60,7 +62,7 @@ func near(mode NearMode) func(*Request) {
 func runAgain(r *Request) { r.OnUnknown.RunAgain = true }
 
 func resendWithin(d time.Duration) func(*Request) {
-	return func(r *Request) { r.OnUnknown.ResendWithin = d }
+	return func(r *Request) { r.OnUnknown.ResendWithin, r.Downstream = d, thisForm }
 }
 
 func classed(class string, said bool) func(*Request) {
@@ -151,6 +153,52 @@ func TestJudgeUnknownByClass(t *testing.T) {
 		"the class of the claim holds":                         {asked(runAgain, classed("SAFE_RETRY", false)), Surroundings{Same: said}, again},
 		"a class that was tightened by itself is tightened":    {asked(), Surroundings{Same: said}, told(Lost{*said})},
 	})
+}
+
+func TestAClockThatWasSetBackOpensNoWindow(t *testing.T) {
+	t.Parallel()
+	e := stands(Unknown, func(e *Entry) { e.CreatedAt = noon.Add(time.Hour) })
+	got := judge(asked(resendWithin(0)), sameContent, Surroundings{Now: noon, Same: e})
+	assert.Equal(t, told(Lost{*e}), got)
+}
+
+func TestOnlyAKeyThatTheUpstreamKnowsIsSentAgain(t *testing.T) {
+	t.Parallel()
+	sent := func(form string) *Entry { return stands(Unknown, func(e *Entry) { e.Downstream = form }) }
+	sends := func(form string) func(*Request) { return func(r *Request) { r.Downstream = form } }
+	lost := func(form string) ruling { return told(Lost{*sent(form)}) }
+	resend := resendWithin(24 * time.Hour)
+	judgeAll(t, map[string]judged{
+		"in the same form it is":                      {asked(resend), Surroundings{Same: sent(thisForm)}, ruling{evidence: ResentWithKey}},
+		"in another form it is not":                   {asked(resend), Surroundings{Same: sent(otherForm)}, lost(otherForm)},
+		"where none was sent, it is not":              {asked(resend), Surroundings{Same: sent("")}, lost("")},
+		"where none would be sent, nothing is":        {asked(resend, sends("")), Surroundings{Same: sent(thisForm)}, lost(thisForm)},
+		"no key and no key are not the same key":      {asked(resend, sends("")), Surroundings{Same: sent("")}, lost("")},
+		"a person's word does not make it known":      {asked(resend, classed("DEDUPLICATE", true)), Surroundings{Same: sent("")}, lost("")},
+		"the same form alone allows nothing":          {asked(sends(thisForm)), Surroundings{Same: sent(thisForm)}, lost(thisForm)},
+		"a tool that may run twice needs none":        {asked(runAgain), Surroundings{Same: sent("")}, ruling{evidence: SafeToRepeat}},
+		"a tool that may run twice may bring another": {asked(runAgain, sends(otherForm)), Surroundings{Same: sent(thisForm)}, ruling{evidence: SafeToRepeat}},
+	})
+}
+
+func TestTheFormDownstreamIsThatOfAllAttemptsInDoubt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		evidence   Evidence
+		was, sends string
+		want       string
+	}{
+		"a first claim notes its form":            {Claimed, "", thisForm, thisForm},
+		"a claim that begins anew notes its form": {Claimed, otherForm, thisForm, thisForm},
+		"a claim that begins anew without a key":  {Claimed, otherForm, "", ""},
+		"sending again keeps it":                  {ResentWithKey, thisForm, thisForm, thisForm},
+		"running again alike keeps it":            {SafeToRepeat, thisForm, thisForm, thisForm},
+		"running again in another form ends it":   {SafeToRepeat, thisForm, otherForm, ""},
+		"running again without a key ends it":     {SafeToRepeat, thisForm, "", ""},
+		"running again with a key begins none":    {SafeToRepeat, "", thisForm, ""},
+	} {
+		assert.Equal(t, c.want, downstream(Request{Downstream: c.sends}, Entry{Downstream: c.was}, c.evidence), name)
+	}
 }
 
 func TestResendWindowCountsFromTheFirstClaim(t *testing.T) {

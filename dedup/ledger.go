@@ -157,6 +157,7 @@ func (l *Ledger) claim(r Request, q Query, fresh OperationID, evidence Evidence,
 		panic(fmt.Sprintf("dedup: judge allowed a claim that the table does not: %v", err))
 	}
 	e = change.Entry
+	e.Downstream = downstream(r, e, evidence)
 	e.Content, e.Fingerprint, e.FingerprintVersion = q.Content, r.Fingerprint, r.FingerprintVersion
 	e.Class, e.Window, e.Provenance = r.Class, r.Window, r.Provenance
 	if evidence == Claimed { // what another attempt of the same operation repeats stays consumed

@@ -17,7 +17,7 @@ import (
 func TestAFirstCallIsClaimedBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	r := request(t, business)
+	r := request(t, business, sending("params.client_token"))
 	_, found, err := b.ledger.Look(context.Background(), r)
 	require.NoError(t, err)
 	require.False(t, found)
@@ -31,6 +31,7 @@ func TestAFirstCallIsClaimedBeforeItRuns(t *testing.T) {
 	assert.Equal(t, r.Fingerprint, e.Fingerprint)
 	assert.Equal(t, 1, e.FingerprintVersion)
 	assert.Equal(t, "NON_RETRYABLE", e.Class)
+	assert.Equal(t, "params.client_token", e.Downstream)
 	assert.Equal(t, week, e.Window)
 	assert.Equal(t, "refu… (19)", e.KeyHint)
 	assert.JSONEq(t, `{"session":"s1"}`, string(e.Provenance))

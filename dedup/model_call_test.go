@@ -62,7 +62,19 @@ func (m *model) request(t *rapid.T, o *operation, repeatOf dedup.OperationID) de
 		FingerprintVersion: 1, Class: "NON_RETRYABLE", Window: week, RepeatOf: repeatOf,
 	}
 	arguments(o.arguments)(&r)
-	tools[o.tool](&r)
+	switch {
+	case o.tool == "pay":
+		confirming(&r)
+	case o.tool == "set":
+		safeRetry(&r)
+	case m.twice:
+		safeRetry(&r)
+	default:
+		deduplicate(&r)
+	}
+	if o.tool == "charge" {
+		r.ClassBySaid, r.Downstream = true, m.form
+	}
 	return r
 }
 
@@ -82,10 +94,22 @@ func (m *model) expect(old, asked *operation, repeatOf dedup.OperationID) string
 		return "dedup.Replay"
 	case old.state == dedup.Running || old.open():
 		return "dedup.Busy"
-	case old.tool == "set", old.tool == "charge" && m.now().Before(old.created.Add(24*time.Hour-10*time.Minute)):
+	case m.again(old) != 0:
 		return "*dedup.Lease"
 	}
 	return "dedup.Lost"
+}
+
+// again is the row by which an unknown operation may be sent again, or 0.
+func (m *model) again(o *operation) dedup.Row {
+	inTime := m.now().Before(o.created.Add(24*time.Hour - 10*time.Minute))
+	switch {
+	case o.tool == "set", o.tool == "charge" && m.twice:
+		return 17
+	case o.tool == "charge" && inTime && m.form != "" && o.downstream() == m.form:
+		return 16
+	}
+	return 0
 }
 
 // duplicate reports whether a new key is refused for its content, or for what it
@@ -116,15 +140,20 @@ func (m *model) claimed(asked *operation, repeatOf dedup.OperationID, g *gateway
 	o := m.ops[asked.tool+asked.key]
 	if o == nil {
 		o = asked
-		o.created, o.state = m.now(), dedup.Released
+		o.created, o.state, o.seen = m.now(), dedup.Released, map[string]bool{}
 		m.ops[o.tool+o.key] = o
 	}
 	o.doubt = 0
 	if o.state == dedup.Unknown {
-		o.doubt = map[string]dedup.Row{"charge": 16, "set": 17}[o.tool]
+		o.doubt = m.again(o)
 	} else {
-		o.repeatOf = repeatOf
+		o.repeatOf, o.sent = repeatOf, nil
 	}
+	form := ""
+	if o.tool == "charge" {
+		form = m.form
+	}
+	o.sent = append(o.sent, form)
 	o.id, o.arguments, o.state, o.claimed, o.settled = lease.Entry().ID, asked.arguments, dedup.Running, m.now(), time.Time{}
 	o.attempt++
 	o.by, o.lease, o.late, o.done = g, lease, nil, false

@@ -56,15 +56,8 @@ func (m *model) run(t *rapid.T) {
 	}()
 	t.Repeat(map[string]func(*rapid.T){
 		"call": m.call, "call again": m.call, "retry": m.retry, "answer": m.answer, "crash": m.crash, "start": m.start,
-		"sweep": m.sweep, "resolve": m.resolve, "time passes": m.advance, "": m.check,
+		"sweep": m.sweep, "resolve": m.resolve, "configure": m.configure, "time passes": m.advance, "": m.check,
 	})
-}
-
-// A tool of the model is a policy by name.
-var tools = map[string]func(*dedup.Request){
-	"pay":    func(r *dedup.Request) { confirming(r) },
-	"set":    safeRetry,
-	"charge": deduplicate,
 }
 
 // A model is what a history should have made of a ledger: the promise, said once
@@ -75,6 +68,10 @@ type model struct {
 	gateways []*gateway
 	ops      map[string]*operation // by tool and key
 	answers  int                   // so that no two answers are alike
+
+	// How the operator has configured charges.
+	form  string // how the upstream is told the key
+	twice bool   // they may run twice
 }
 
 type gateway struct {
@@ -98,6 +95,9 @@ type operation struct {
 	dropped   bool // the result was dropped after its window
 	isError   bool
 	effects   int
+	seen      map[string]bool // the forms in which the upstream has seen the key
+	sent      []string        // the forms of the newest attempt, and of those before it that may have executed
+	doubled   bool            // there was one effect more, and nothing allowed it
 
 	// The attempt that is under way, if there is one.
 	by    *gateway
@@ -107,7 +107,7 @@ type operation struct {
 }
 
 func newModel(t *rapid.T, clock *storetest.Clock, open opener) *model {
-	m := &model{clock: clock, open: open, ops: map[string]*operation{}}
+	m := &model{clock: clock, open: open, ops: map[string]*operation{}, form: "params.client_token"}
 	m.start(t)
 	return m
 }
@@ -117,12 +117,25 @@ func (m *model) now() time.Time { return m.clock.Now().UTC().Truncate(time.Milli
 // open reports whether an answer may still arrive.
 func (o *operation) open() bool { return o.state == dedup.Unknown && o.late != nil }
 
-// execute lets the upstream do what it is asked for: a charge once per key.
-func (o *operation) execute() {
-	if o.tool != "charge" || o.effects == 0 {
-		o.effects++
+// downstream is the form of the key that all attempts have carried, if there is one.
+func (o *operation) downstream() string {
+	if len(slices.Compact(slices.Clone(o.sent))) == 1 {
+		return o.sent[0]
 	}
+	return ""
+}
+
+// execute lets the upstream do what it is asked for: once per key, where it sees
+// one.
+func (o *operation) execute() {
 	o.done = true
+	form := o.sent[len(o.sent)-1]
+	if form != "" && o.seen[form] {
+		return
+	}
+	o.seen[form] = true
+	o.doubled = o.doubled || o.effects > 0 && o.doubt != 17
+	o.effects++
 }
 
 // expired reports whether an answer is not given any more.
@@ -189,6 +202,13 @@ func (m *model) crash(t *rapid.T) {
 	}
 }
 
+// configure lets the operator change what may be done to a charge that is unknown,
+// and how the upstream is told its key.
+func (m *model) configure(t *rapid.T) {
+	m.form = rapid.SampledFrom([]string{"", "params.client_token", "idempotency_key raw"}).Draw(t, "form")
+	m.twice = rapid.IntRange(0, 3).Draw(t, "may run twice") == 0
+}
+
 func (m *model) advance(t *rapid.T) {
 	m.clock.Advance(rapid.SampledFrom([]time.Duration{
 		time.Millisecond, nearby - time.Millisecond, nearby, 24 * time.Hour, week, -time.Hour,
@@ -232,17 +252,15 @@ func (m *model) check(t *rapid.T) {
 	for name, o := range m.ops {
 		e, _, err := m.gateways[0].ledger.Get(context.Background(), o.id)
 		require.NoError(t, err)
-		got := fmt.Sprint(e.State, e.Open(), e.Attempt, e.Doubt, e.IsError, e.SettledAt, string(e.Result))
+		got := fmt.Sprint(e.State, e.Open(), e.Attempt, e.Doubt, e.IsError, e.SettledAt, string(e.Result), e.Downstream)
 		result := o.result
 		if m.expired(o) {
 			result = ""
 		}
-		want := fmt.Sprint(o.state, o.open(), o.attempt, o.doubt, o.isError, o.settled, result)
+		want := fmt.Sprint(o.state, o.open(), o.attempt, o.doubt, o.isError, o.settled, result, o.downstream())
 		require.Equal(t, want, got, name)
 
-		if o.tool != "set" {
-			require.LessOrEqual(t, o.effects, 1, "effects of %s", name)
-		}
+		require.False(t, o.doubled, "%d effects of %s", o.effects, name)
 		if e.State == dedup.Completed && !e.IsError {
 			require.NotZero(t, o.effects, "%s is completed", name)
 		}

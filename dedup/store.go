@@ -12,6 +12,9 @@ const (
 	// MaxResultBytes is the largest result that is recorded. A larger one is
 	// delivered, and later replays say that it was not kept.
 	MaxResultBytes = 8 << 20
+	// MaxDownstreamBytes is the longest Entry.Downstream. A store does not write a
+	// longer one: cut, two different ones could look alike.
+	MaxDownstreamBytes = 255
 	// MaxTwins is how many operations of the same content a claim looks at.
 	MaxTwins = 16
 )

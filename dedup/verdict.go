@@ -13,10 +13,16 @@ type Request struct {
 	// loosen what an operation was claimed under.
 	ClassBySaid bool
 	OnUnknown   OnUnknown
-	Window      time.Duration // how long the answer will be replayed
-	Near        Near
-	RepeatOf    OperationID // the operation that the caller means to repeat; may be zero
-	Provenance  []byte      // JSON; kept, never compared
+	// Downstream says where and in which form the upstream gets a key with this
+	// call, in the caller's words: "params.client_token", say, or "idempotency_key
+	// raw". Empty: it gets none. At most MaxDownstreamBytes. Ledgers keep it and it
+	// is compared byte by byte, so that the same form has the same words in every
+	// version of the caller.
+	Downstream string
+	Window     time.Duration // how long the answer will be replayed
+	Near       Near
+	RepeatOf   OperationID // the operation that the caller means to repeat; may be zero
+	Provenance []byte      // JSON; kept, never compared
 }
 
 // OnUnknown says what a repeated call may do to an operation that is unknown
@@ -25,7 +31,8 @@ type OnUnknown struct {
 	// RunAgain: the tool may run twice, by declaration.
 	RunAgain bool
 	// ResendWithin is how long, from the first claim, the upstream honours the
-	// key that it was given. Zero: it does not.
+	// key that it was given. Zero: it does not. It is of no use where earlier attempts
+	// carried no key, or carried it otherwise than Request.Downstream says.
 	ResendWithin time.Duration
 }
 

@@ -20,22 +20,25 @@ func (j *journey) ask() bool {
 	key, refusal := j.key()
 	if refusal != nil {
 		j.g.ledger.Refused(scope)
-		j.told = *refusal
+		if !j.unkeyable() {
+			j.told = *refusal
+		}
 		return false
 	}
-	fingerprint, err := j.call.Fingerprint()
+	fingerprint, err := j.call.Fingerprint(j.tool)
 	if err != nil {
 		j.told = tellRefused(dedup.Reason(toolschema.ReasonArguments), "the arguments cannot be compared with those of a retry: "+err.Error(), "Repeat the call with mended arguments.")
 		return false
 	}
 	repeat, err := j.repeatOf()
 	if err != nil {
-		j.told = tellRefused(dedup.ReasonRepeatUnknown, "idempotency_repeat_of: "+err.Error(), "Repeat the call with the operation id that the refusal gave, or without it.")
+		j.told = tellRefused(dedup.ReasonRepeatUnknown, "idempotency_repeat_of: "+err.Error(), "Repeat the call with the operation id that the refusal gave, or with it left out or empty.")
 		return false
 	}
+	downstream := j.call.Downstream(j.tool)
 	j.asked = dedup.Request{
 		Scope: scope, Key: key, Fingerprint: dedup.Digest(fingerprint), FingerprintVersion: toolschema.FingerprintVersion,
-		Class: string(j.tool.Class), ClassBySaid: j.tool.ByOperator, OnUnknown: onUnknown(j.tool),
+		Class: string(j.tool.Class), ClassBySaid: j.tool.ByOperator, OnUnknown: j.g.onUnknown(j.tool, downstream), Downstream: downstream,
 		Window: j.g.options.Policy.Window, Near: j.near(), RepeatOf: repeat, Provenance: j.provenance(),
 	}
 	return true
@@ -53,12 +56,13 @@ func (j *journey) key() (dedup.Key, *told) {
 	text := j.call.Key
 	j.carrier = j.call.Source
 	switch {
-	case j.g.options.Keys == KeysHarness && j.call.Source != toolschema.KeyHarness:
-		t := tellRefused(dedup.KeyRequired, "this gateway takes keys from the harness only, and the call carries none", "The program that makes the call must send a key in its _meta.")
+	case j.fromHarnessOnly() && j.call.Source != toolschema.KeyHarness:
+		t := tellRefused(dedup.KeyRequired, "keys of this tool are taken from the harness only, and the call carries none", "The program that makes the call must send a key in its _meta.")
 		return dedup.Key{}, &t
 	case j.g.options.Keys == KeysModel && j.call.Source == toolschema.KeyHarness:
 		text, j.carrier = j.call.ModelKey, toolschema.KeyModel
 	}
+	j.keyText = text
 	key, err := dedup.ParseKey(text, j.call.Name)
 	var bad *dedup.KeyError
 	if errors.As(err, &bad) {
@@ -66,6 +70,11 @@ func (j *journey) key() (dedup.Key, *told) {
 		return dedup.Key{}, &t
 	}
 	return key, nil
+}
+
+// fromHarnessOnly reports whether a model's argument is no key here.
+func (j *journey) fromHarnessOnly() bool {
+	return j.g.options.Keys == KeysHarness || j.tool.Problem != "" && j.g.options.Policy.OnProblem == toolschema.OnProblemHarness
 }
 
 func (j *journey) repeatOf() (dedup.OperationID, error) {
@@ -77,12 +86,12 @@ func (j *journey) repeatOf() (dedup.OperationID, error) {
 
 // onUnknown is what the tool's class allows of an operation of which nobody knows.
 // DEDUPLICATE is worth something only where a key is handed on.
-func onUnknown(tool toolschema.Tool) dedup.OnUnknown {
+func (g *Gateway) onUnknown(tool toolschema.Tool, downstream string) dedup.OnUnknown {
 	switch {
 	case tool.Class == toolschema.ClassSafeRetry:
 		return dedup.OnUnknown{RunAgain: true}
-	case tool.Class == toolschema.ClassDeduplicate && tool.Native:
-		return dedup.OnUnknown{ResendWithin: DefaultUpstreamWindow}
+	case tool.Class == toolschema.ClassDeduplicate && downstream != "":
+		return dedup.OnUnknown{ResendWithin: g.options.UpstreamWindow}
 	}
 	return dedup.OnUnknown{}
 }

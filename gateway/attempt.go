@@ -36,7 +36,7 @@ func (j *journey) run(ctx context.Context, lease *dedup.Lease) jsonrpc.Message {
 	j.from.owns(lease.Entry().ID)
 	a := &attempt{
 		g: j.g, lease: lease, session: j.session, token: j.call.ProgressToken,
-		request: j.request.With("params", j.call.Forward(j.tool, lease.DownstreamKey())),
+		request: j.request.With("params", j.call.Forward(j.tool, j.keyText, lease.DownstreamKey())),
 		again:   j.asked.OnUnknown != dedup.OnUnknown{},
 	}
 	done := make(chan settled)

@@ -46,6 +46,9 @@ func (g *Gateway) Call(ctx context.Context, x *Exchange, request jsonrpc.Message
 		if !j.tool.Keyed() { // nobody has used the key that came, and none is needed
 			return j.pass(ctx)
 		}
+		if j.unkeyable() { // can a key be demanded of such calls at all?
+			return j.reply()
+		}
 		if !j.reach(ctx) { // is the upstream there to be written to?
 			return j.reply()
 		}

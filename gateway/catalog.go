@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,12 +34,14 @@ type catalog struct {
 	read    *tools // nil until it was read once
 	offered *tools // what the client knows of: the first reading, or what it was told of since
 	stale   bool   // the upstream has said that its tools have changed
+	noted   []string
 }
 
 // tools is one reading of all pages. It is never changed.
 type tools struct {
-	pages  []page
-	byName map[string]toolschema.Tool
+	pages   []page
+	byName  map[string]toolschema.Tool
+	dropped map[string]string // why a tool is not offered
 }
 
 type page struct {
@@ -113,7 +116,7 @@ func (c *catalog) reread(ctx context.Context) (*tools, error) {
 		c.mu.Lock()
 		c.stale = false // what changes from now on makes it stale again
 		c.mu.Unlock()
-		read, err := c.readAll(ctx)
+		read, err := c.readAll(ctx, func([]byte) {})
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if err != nil {
@@ -124,6 +127,7 @@ func (c *catalog) reread(ctx context.Context) (*tools, error) {
 		if c.offered == nil {
 			c.offered = read
 		}
+		c.noteNatives(read)
 		return read, nil
 	})
 	select {
@@ -181,8 +185,9 @@ func (c *catalog) current() (read *tools, stale bool) {
 	return c.read, c.stale
 }
 
-func (c *catalog) readAll(ctx context.Context) (*tools, error) {
-	read := &tools{byName: map[string]toolschema.Tool{}}
+// readAll reads all pages, and shows each to see as it came.
+func (c *catalog) readAll(ctx context.Context, see func(result []byte)) (*tools, error) {
+	read := &tools{byName: map[string]toolschema.Tool{}, dropped: map[string]string{}}
 	for cursor, more := "", true; more; {
 		if len(read.pages) == MaxToolPages {
 			return nil, fmt.Errorf("the server's tools/list has more than %d pages", MaxToolPages)
@@ -191,6 +196,7 @@ func (c *catalog) readAll(ctx context.Context) (*tools, error) {
 		if err != nil {
 			return nil, err
 		}
+		see(result)
 		if cursor, more, err = c.add(read, cursor, result); err != nil {
 			return nil, err
 		}
@@ -206,10 +212,13 @@ func (c *catalog) add(read *tools, cursor string, result []byte) (next string, m
 	}
 	for _, tool := range rewritten.Tools {
 		read.byName[tool.Name] = tool
+		if tool.Problem != "" {
+			c.g.log.Warn().Str("tool", tool.Name).Str("problem", tool.Problem).Str("on_problem", string(c.g.options.Policy.OnProblem)).Msg("a tool cannot be given a key")
+		}
 	}
 	for _, dropped := range rewritten.Dropped {
 		c.g.log.Warn().Str("tool", dropped.Name).Str("problem", dropped.Problem).Msg("a tool is not offered")
-		read.byName[dropped.Name] = toolschema.Tool{Name: dropped.Name, Problem: dropped.Problem}
+		read.dropped[dropped.Name] = dropped.Problem
 	}
 	o, err := rawjson.ParseObject(rewritten.Result)
 	if err != nil {
@@ -224,14 +233,38 @@ func (c *catalog) add(read *tools, cursor string, result []byte) (next string, m
 	return next, next != "", nil
 }
 
+// noteNatives tells the operator, once for each change of them, of tools that take
+// a key of their own which nobody has said anything about.
+func (c *catalog) noteNatives(read *tools) {
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(read.byName)) {
+		tool := read.byName[name]
+		for _, native := range tool.Natives {
+			if !native.Configured && tool.Class != toolschema.ClassDeduplicate {
+				found = append(found, name+": "+native.String())
+			}
+		}
+	}
+	if slices.Equal(found, c.noted) {
+		return
+	}
+	if c.noted = found; len(found) > 0 {
+		c.g.log.Info().Strs("native_keys", found).Msg("tools take a key of their own, and get one derived from the caller's; " +
+			"if the server honours it, --class NAME=DEDUPLICATE lets a call of which nothing is known be sent again")
+	}
+}
+
 // addStatusTool adds the gateway's own tool to the last page, where any tool is
 // keyed and the upstream has none of that name.
 func (c *catalog) addStatusTool(read *tools) error {
 	keyed := false
 	for _, tool := range read.byName {
-		keyed = keyed || tool.Problem == "" && tool.Keyed()
+		callable := tool.Problem == "" || c.g.options.Policy.OnProblem == toolschema.OnProblemHarness
+		keyed = keyed || tool.Keyed() && callable
 	}
-	if _, taken := read.byName[c.g.statusTool()]; taken || !keyed {
+	_, taken := read.byName[c.g.statusTool()]
+	_, dropped := read.dropped[c.g.statusTool()]
+	if taken || dropped || !keyed {
 		return nil
 	}
 	last := &read.pages[len(read.pages)-1]
@@ -250,6 +283,16 @@ func (c *catalog) known(name string) toolschema.Tool {
 		return toolschema.Tool{}
 	}
 	return read.byName[name]
+}
+
+// whyDropped says why a tool of the upstream's is not offered, "" where it has
+// none of the name.
+func (c *catalog) whyDropped(name string) string {
+	read, _ := c.current()
+	if read == nil {
+		return ""
+	}
+	return read.dropped[name]
 }
 
 // ask asks the upstream for one page.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-idem/mcp-idem/gateway"
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
+	"github.com/mcp-idem/mcp-idem/toolschema"
 )
 
 const listChanged = "notifications/tools/list_changed"
@@ -175,13 +176,51 @@ const oddTools = `[ {"name":"pay_odd","inputSchema":{"type":"object","not":{"req
 	`{"name":"pay_closed", "inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"id":{}},"additionalProperties":false}},` +
 	`{"name":"pay_plain", "inputSchema":{"type":"object"},"x_more":1.0} ]`
 
-func TestAToolThatCannotHaveAKeyIsRefusedByName(t *testing.T) {
+const oddProblem = `inputSchema has a required with idempotency_key, and no such property`
+
+func TestCallsOfAToolThatCannotHaveAKeyAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, oddTools, nil)
-	assert.NotContains(t, r.list()[0], "pay_odd")
-	r.start("pay_odd", refundA1, "").requireRefused(jsonrpc.CodeInvalidParams, `^Tool pay_odd is not offered: inputSchema has a root not that may not admit the key; nothing was sent$`)
+	assert.Contains(t, r.list()[0], `"name":"pay_odd","inputSchema":{"type":"object","not":{"required":["idempotency_key"]}},"description":"Calls are refused: `)
+	for _, keyed := range []string{refundA1, `{"a":1}`} {
+		told := r.call("pay_odd", keyed).require(gateway.FailedBeforeInput, "reason", "unkeyable", "effect", "not_executed", "next.action", "ask_human")
+		assert.Regexp(t, `^FAILED_BEFORE_INPUT \(unkeyable\): .*`+oddProblem+`.* Nothing was sent`, told.line())
+	}
+	r.start("pay_odd", `{"a":1}`, `{"mcp-idem/key":"run:1:pay"}`).reply().require(gateway.FailedBeforeInput, "reason", "unkeyable")
 	r.start("pay_none", refundA1, "").requireRefused(jsonrpc.CodeInvalidParams, `^Unknown tool: pay_none; nothing was sent$`)
 	assert.Zero(t, r.server.effects())
+}
+
+// Its schema may have been another when the call was executed.
+func TestARecordedAnswerIsReplayedAlthoughTheToolCanHaveNoKeyAnyMore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, refundTool, nil)
+	r.call("refund", refundA1).require(gateway.Completed, "was_replay", "false")
+	r.server.offers(`[{"name":"refund","inputSchema":{"type":"object","not":{"required":["idempotency_key"]}}}]`)
+	r.server.say(listChanged)
+	receive(t, r.others, "the word of it")
+	r.call("refund", refundA1).require(gateway.Completed, "was_replay", "true")
+	r.call("refund", strings.ReplaceAll(refundA1, "A1", "B2")).require(gateway.FailedBeforeInput, "reason", "unkeyable")
+	assert.Equal(t, 1, r.server.effects())
+}
+
+func TestAToolThatCannotHaveAKeyIsLeftOutWhereThatIsThePolicy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, oddTools, func(o *gateway.Options) { o.Policy.OnProblem = toolschema.OnProblemOmit })
+	assert.NotContains(t, r.list()[0], "pay_odd")
+	r.start("pay_odd", refundA1, "").requireRefused(jsonrpc.CodeInvalidParams, `^Tool pay_odd is not offered: `+oddProblem+`; nothing was sent$`)
+	assert.Zero(t, r.server.effects())
+}
+
+func TestAHarnessCallsAToolThatCannotHaveAKeyWhereThatIsThePolicy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, oddTools, func(o *gateway.Options) { o.Policy.OnProblem = toolschema.OnProblemHarness })
+	assert.Contains(t, r.list()[0], `{"name":"pay_odd","inputSchema":{"type":"object","not":{"required":["idempotency_key"]}}},{`)
+	r.call("pay_odd", refundA1).require(gateway.FailedBeforeInput, "reason", "key_required")
+	const key = `{"mcp-idem/key":"run:1:pay"}`
+	r.start("pay_odd", `{"a":1}`, key).reply().require(gateway.Completed, "was_replay", "false")
+	r.start("pay_odd", `{"a":1}`, key).reply().require(gateway.Completed, "was_replay", "true")
+	assert.Equal(t, 1, r.server.effects())
 }
 
 // A harness carries its keys beside the arguments: no definition needs a change,

@@ -26,9 +26,7 @@ const (
 	// started again, before it is refused with nothing claimed.
 	DefaultReachWithin = 10 * time.Second
 	// listWithin is how long an upstream may take to list its tools.
-	listWithin = time.Minute
-	// DefaultUpstreamWindow is how long an upstream of class DEDUPLICATE is taken
-	// to honour a key.
+	listWithin            = time.Minute
 	DefaultUpstreamWindow = 24 * time.Hour
 )
 
@@ -48,9 +46,12 @@ type Options struct {
 	LateWindow    time.Duration // how long an answer is listened for after that; negative: not at all
 	Wait          time.Duration // how long a repeated call waits for the running one
 	NearDuplicate time.Duration // how far back a call of the same content counts
-	ReachWithin   time.Duration
-	DrainFor      time.Duration      // how long calls may go on after the client has closed its side; zero: CallTimeout
-	Judgement     upstream.Judgement // zero: upstream.DefaultJudgement
+	// UpstreamWindow is how long, from the first send, an upstream of class
+	// DEDUPLICATE is taken to honour a key.
+	UpstreamWindow time.Duration
+	ReachWithin    time.Duration
+	DrainFor       time.Duration      // how long calls may go on after the client has closed its side; zero: CallTimeout
+	Judgement      upstream.Judgement // zero: upstream.DefaultJudgement
 	// Command starts the upstream; Upstream are its limits, without Handler and
 	// Observer.
 	Command  upstream.Command
@@ -116,7 +117,7 @@ func (o *Options) fill() {
 	}{
 		{&o.CallTimeout, DefaultCallTimeout}, {&o.LateWindow, DefaultLateWindow}, {&o.Wait, DefaultWait},
 		{&o.NearDuplicate, DefaultNearDuplicate}, {&o.ReachWithin, DefaultReachWithin},
-		{&o.Policy.Window, DefaultWindow},
+		{&o.Policy.Window, DefaultWindow}, {&o.UpstreamWindow, DefaultUpstreamWindow},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard

@@ -24,6 +24,7 @@ type journey struct {
 	bad     *toolschema.CallError // what is wrong with the call; nil: nothing
 	tool    toolschema.Tool
 	carrier toolschema.KeySource // who the key is taken from
+	keyText string               // the key as the caller wrote it; never logged
 	asked   dedup.Request
 	wait    *patience // nil until the ledger was asked
 	session *upstream.Session
@@ -81,12 +82,14 @@ func (j *journey) findTool(ctx context.Context) bool {
 	switch {
 	case errors.As(err, &refused):
 		j.failure = refused
-	case err == nil && tool.Problem == "":
-		return true
 	case err == nil:
-		j.failure = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Tool " + j.call.Name + " is not offered: " + tool.Problem + "; nothing was sent"}
+		return true
 	case errors.Is(err, errNoSuchTool):
-		j.failure = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + j.call.Name + "; nothing was sent"}
+		message := "Unknown tool: " + j.call.Name
+		if problem := j.g.tools.whyDropped(j.call.Name); problem != "" {
+			message = "Tool " + j.call.Name + " is not offered: " + problem
+		}
+		j.failure = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message + "; nothing was sent"}
 	default:
 		j.told = tellUnreachable(err.Error())
 	}
@@ -101,6 +104,18 @@ func (j *journey) needsKey() bool {
 	}
 	_, refusal := j.key()
 	return j.call.Source != toolschema.KeyNone && refusal == nil
+}
+
+// unkeyable ends the journey of a call whose tool needs a key that its schema
+// cannot demand, where the policy is to refuse such calls. What an earlier call
+// with the key has left is told all the same: the tool may have had another schema.
+func (j *journey) unkeyable() bool {
+	p := j.g.options.Policy.OnProblem
+	if j.tool.Problem == "" || p == toolschema.OnProblemHarness {
+		return false
+	}
+	j.told = tellUnkeyable(j.tool.Problem)
+	return true
 }
 
 // lookUp answers from the ledger, if there is something to answer. A call whose

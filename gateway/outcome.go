@@ -42,6 +42,7 @@ const (
 const (
 	reasonLedgerUnavailable dedup.Reason = "ledger_unavailable"
 	reasonTask              dedup.Reason = "task"
+	reasonUnkeyable         dedup.Reason = "unkeyable"
 )
 
 // OutcomeMember is the member of a result's _meta that holds the outcome, and

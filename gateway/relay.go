@@ -93,7 +93,7 @@ func (j *journey) pass(ctx context.Context) jsonrpc.Message {
 func (j *journey) forwardUnkeyed(ctx context.Context) {
 	request := j.request
 	if j.bad == nil {
-		request = request.With("params", j.call.Forward(j.tool, ""))
+		request = request.With("params", j.call.Forward(j.tool, "", ""))
 	}
 	began := time.Now()
 	answer, err := forward(ctx, j.session, j.from.turn, request, j.from.respond)

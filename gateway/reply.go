@@ -29,8 +29,12 @@ func (t told) bytes(tool toolschema.Tool) []byte {
 	if t.text != "" {
 		result = appendText(result, t.block())
 	}
-	if t.outcome.WasReplay && tool.AnnotatesOutput && t.text != "" {
+	replayed := t.outcome.WasReplay && t.text != "" // a repeated handle of a task has no words
+	if replayed && tool.AnnotatesOutput {
 		result = annotateStructured(result, t.outcome)
+	}
+	if replayed && tool.HasOutputSchema {
+		result = excuseUnstructured(result)
 	}
 	return withOutcome(result, t.outcome)
 }
@@ -104,6 +108,22 @@ func annotateStructured(result []byte, outcome Outcome) []byte {
 		return result
 	}
 	return o.Set("structuredContent", inner.Set(structuredMember, outcome.json()))
+}
+
+// excuseUnstructured marks a success without structuredContent as an error.
+// Clients refuse such an answer of a tool with an outputSchema as a whole, and then
+// nobody would learn that the call was executed. It is on record where a person has
+// given it, or where the tool had no outputSchema at the time.
+func excuseUnstructured(result []byte) []byte {
+	o, err := rawjson.ParseObject(result)
+	if err != nil {
+		return result
+	}
+	structured, ok := o.Get("structuredContent")
+	if isError, _ := o.Get("isError"); ok && string(structured) != "null" || string(isError) == "true" {
+		return result
+	}
+	return o.Set("isError", []byte("true"))
 }
 
 // withOutcome puts the outcome into the result's _meta, whose other members stay.

@@ -97,7 +97,7 @@ func (r *rig) asked(tool, arguments string) dedup.Request {
 	r.server.t.Helper()
 	said, err := toolschema.ParseCall(fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments))
 	require.NoError(r.server.t, err)
-	fingerprint, err := said.Fingerprint()
+	fingerprint, err := said.Fingerprint(toolschema.Tool{})
 	require.NoError(r.server.t, err)
 	key, err := dedup.ParseKey(said.Key, tool)
 	require.NoError(r.server.t, err)

@@ -127,7 +127,7 @@ func (j *journey) mayRead(e dedup.Entry, q statusQuestion) bool {
 	if err != nil {
 		return false
 	}
-	fingerprint, err := call.Fingerprint()
+	fingerprint, err := call.Fingerprint(j.g.tools.known(e.Scope.Tool))
 	return err == nil && dedup.Digest(fingerprint) == e.Fingerprint
 }
 
@@ -159,7 +159,7 @@ func (g *Gateway) tellStatus(e dedup.Entry) told {
 // since, lets the same key be sent once more.
 func (g *Gateway) mayRunAgain(e dedup.Entry) bool {
 	tool := g.tools.known(e.Scope.Tool)
-	return (tool.ByOperator || string(tool.Class) == e.Class) && onUnknown(tool) != dedup.OnUnknown{}
+	return (tool.ByOperator || string(tool.Class) == e.Class) && g.onUnknown(tool, e.Downstream) != dedup.OnUnknown{}
 }
 
 // tellNotFound: the ledger has no such operation. That is no proof that nothing was

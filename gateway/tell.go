@@ -257,6 +257,15 @@ func tellKey(err *dedup.KeyError) told {
 		"Repeat the call with idempotency_key set to a name of this one intent, verb:thing:occurrence, for example %q with your own values; on any retry send the same key.", dedup.ExampleKey))
 }
 
+// tellUnkeyable: the tool has side effects, and its calls cannot be told apart.
+func tellUnkeyable(problem string) told {
+	advice := "Only whoever runs the gateway can change that (--on-problem, or --class): tell the user, and go on without it."
+	return told{
+		text:    fmt.Sprintf("FAILED_BEFORE_INPUT (unkeyable): this tool has side effects, and no key can be demanded of its calls (%s). Nothing was sent to the tool. %s", problem, advice),
+		outcome: notSent(FailedBeforeInput, reasonUnkeyable).next(actAskHuman, 0, advice),
+	}
+}
+
 // tellUnreachable: the upstream could not be written to. Nothing was sent.
 func tellUnreachable(detail string) told {
 	advice := "Safe to retry with the same key."

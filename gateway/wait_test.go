@@ -55,7 +55,7 @@ func inStillness(t *testing.T, test func(*testing.T, *still)) {
 func (s *still) lease() *dedup.Lease {
 	said, err := toolschema.ParseCall([]byte(`{"name":"refund","arguments":` + refundA1 + `}`))
 	require.NoError(s.t, err)
-	fingerprint, err := said.Fingerprint()
+	fingerprint, err := said.Fingerprint(toolschema.Tool{})
 	require.NoError(s.t, err)
 	key, err := dedup.ParseKey(said.Key, "refund")
 	require.NoError(s.t, err)

@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 )
@@ -65,12 +68,13 @@ type Call struct {
 	ProgressToken []byte
 
 	raw       []byte
-	params    rawjson.Object
-	meta      rawjson.Object // valid where hasMeta
-	arguments rawjson.Object // of {} where there are none
-
-	hasMeta, hasArguments bool
+	params    *rawjson.Value
+	meta      *rawjson.Value // nil where there is none
+	arguments *rawjson.Value // nil where there are none
 }
+
+// levels are how deep the params are read: what is in the arguments is the tool's.
+const levels = 2
 
 // ParseCall reads the params of a tools/call request. Its errors are of type
 // *CallError.
@@ -82,44 +86,42 @@ type Call struct {
 func ParseCall(params []byte) (Call, error) {
 	c := Call{raw: params}
 	var err error
-	if c.params, err = rawjson.ParseObject(params); err != nil {
+	if c.params, err = rawjson.ParseTo(params, levels); err == nil {
+		err = isObject(c.params)
+	}
+	if err != nil {
 		return c, &CallError{ReasonParams, "params of tools/call: " + err.Error()}
 	}
-	if c.Name, _ = c.params.String("name"); c.Name == "" {
+	if c.Name, _ = c.params.Get("name").Text(); c.Name == "" {
 		return c, &CallError{ReasonParams, "params of tools/call have no name"}
 	}
-	if err := c.parseArguments(); err != nil {
-		return c, err
+	if c.arguments = c.params.Get("arguments"); c.arguments != nil {
+		if err := isObject(c.arguments); err != nil {
+			return c, &CallError{ReasonArguments, "arguments: " + err.Error()}
+		}
 	}
-	if err := c.parseMeta(); err != nil {
-		return c, err
+	if c.meta = c.params.Get(metaMember); c.meta.Is("null") {
+		c.meta = nil
+	}
+	if c.meta != nil {
+		if err := isObject(c.meta); err != nil {
+			return c, &CallError{ReasonParams, "_meta: " + err.Error()}
+		}
+		if token := c.meta.Get("progressToken"); token != nil {
+			c.ProgressToken = token.Raw()
+		}
 	}
 	return c, c.parseKeys()
 }
 
-func (c *Call) parseArguments() error {
-	var raw []byte
-	if raw, c.hasArguments = c.params.Get("arguments"); !c.hasArguments {
-		raw = []byte("{}")
+// isObject says why a value is no object whose members have names of their own.
+func isObject(v *rawjson.Value) error {
+	if !v.IsObject() {
+		return rawjson.ErrNotObject
 	}
-	var err error
-	if c.arguments, err = rawjson.ParseObject(raw); err != nil {
-		return &CallError{ReasonArguments, "arguments: " + err.Error()}
+	if name, ok := v.Repeated(); ok {
+		return &rawjson.DuplicateError{Name: name}
 	}
-	return nil
-}
-
-func (c *Call) parseMeta() error {
-	raw, ok := c.params.Get(metaMember)
-	if !ok || string(raw) == "null" {
-		return nil
-	}
-	var err error
-	if c.meta, err = rawjson.ParseObject(raw); err != nil {
-		return &CallError{ReasonParams, "_meta: " + err.Error()}
-	}
-	c.hasMeta = true
-	c.ProgressToken, _ = c.meta.Get("progressToken")
 	return nil
 }
 
@@ -197,11 +199,12 @@ func (c *Call) runKey() (string, error) {
 }
 
 // carried returns a harness's member, "" where it is absent.
-func carried(o rawjson.Object, name string) (string, error) {
-	if _, ok := o.Get(name); !ok {
+func carried(o *rawjson.Value, name string) (string, error) {
+	value := o.Get(name)
+	if value == nil {
 		return "", nil
 	}
-	if text, ok := o.String(name); ok && text != "" {
+	if text, ok := value.Text(); ok && text != "" {
 		return text, nil
 	}
 	return "", &CallError{ReasonKeyInvalid, name + " is not a string, or an empty one"}
@@ -209,32 +212,84 @@ func carried(o rawjson.Object, name string) (string, error) {
 
 // optionalString returns a model's member. Models fill what they leave out with
 // null or "", so these count as absent.
-func optionalString(o rawjson.Object, name string, reason CallReason) (string, error) {
-	value, ok := o.Get(name)
-	if !ok || string(value) == "null" {
+func optionalString(o *rawjson.Value, name string, reason CallReason) (string, error) {
+	value := o.Get(name)
+	if value == nil || value.Is("null") {
 		return "", nil
 	}
-	text, ok := rawjson.Unquote(value)
+	text, ok := value.Text()
 	if !ok {
 		return "", &CallError{reason, name + " is not a string"}
 	}
 	return text, nil
 }
 
-// Fingerprint condenses the arguments, less KeyProperty and RepeatProperty. It
-// does not depend on white space, the order of members, escapes or the spelling
-// of numbers; absent arguments equal {}. It fails with a *CallError on a member
-// name repeated anywhere and on nesting beyond MaxDepth.
-func (c Call) Fingerprint() (Fingerprint, error) {
+// Fingerprint condenses the arguments, less KeyProperty, RepeatProperty and t's
+// native keys. It does not depend on white space, the order of members, escapes
+// or the spelling of numbers; absent arguments equal {}. It fails with a
+// *CallError on a member name repeated anywhere and on nesting beyond MaxDepth.
+func (c Call) Fingerprint(t Tool) (Fingerprint, error) {
 	rest := []byte("{}")
-	if c.hasArguments {
-		rest = c.arguments.Without(KeyProperty, RepeatProperty)
+	if c.arguments != nil {
+		var edits rawjson.Edits
+		ours := []string{KeyProperty, RepeatProperty}
+		for top, inner := range c.withNatives(t, func(NativeKey) []byte { return nil }) {
+			if inner == nil {
+				ours = append(ours, top)
+			} else if value := c.arguments.Get(top); value != nil {
+				edits.Replace(value.Start, value.End, inner)
+			}
+		}
+		edits.RemoveMembers(c.arguments, ours...)
+		rest = edits.Apply(c.arguments)
 	}
 	canonical, err := appendCanonical(make([]byte, 0, len(rest)), rest)
 	if err != nil {
 		return Fingerprint{}, callError(err)
 	}
 	return sha256.Sum256(canonical), nil
+}
+
+// withNatives returns the members of the arguments in which t's native keys
+// stand, with the values that they are to have, or without those that are to have
+// none. What is nil is to go as a whole.
+func (c Call) withNatives(t Tool, value func(NativeKey) []byte) map[string][]byte {
+	members := map[string][]byte{}
+	for _, n := range t.Natives {
+		top := n.Path[0]
+		inner, ok := members[top]
+		if !ok && c.arguments.Get(top) != nil {
+			inner = c.arguments.Get(top).Raw()
+		}
+		if len(n.Path) == 1 {
+			members[top] = value(n)
+		} else if inner, ok = fill(inner, n.Path[1:], value(n)); ok {
+			members[top] = inner
+		}
+	}
+	return members
+}
+
+// fill sets the member that the path leads to, or takes it out where value is
+// nil. It fails where what it stands in is not there.
+func fill(object []byte, path []string, value []byte) (filled []byte, ok bool) {
+	o, err := rawjson.ParseObject(object)
+	switch {
+	case err != nil:
+		return object, false
+	case len(path) == 1 && value == nil:
+		return o.Without(path[0]), true
+	case len(path) == 1:
+		return o.Set(path[0], value), true
+	}
+	inner, ok := o.Get(path[0])
+	if !ok {
+		return object, false
+	}
+	if inner, ok = fill(inner, path[1:], value); !ok {
+		return object, false
+	}
+	return o.Set(path[0], inner), true
 }
 
 func callError(err error) *CallError {
@@ -246,56 +301,97 @@ func callError(err error) *CallError {
 
 // Forward returns the params that go upstream: without the harness's carriers
 // and the members that t's offered schema has and its own lacks, every other
-// byte as it came. For a Native tool the value of its own KeyProperty becomes
-// derived. The Call has to be one that ParseCall returned, with no error other
-// than those about the key.
-func (c Call) Forward(t Tool, derived string) []byte {
-	out := c.raw
-	if arguments, changed := c.forwardArguments(t, derived); changed {
-		out = set(out, "arguments", arguments)
-	}
+// byte as it came. t's native keys get the derived key, or the caller's own
+// where they are raw. The Call has to be one that ParseCall returned, with no
+// error other than those about the key.
+func (c Call) Forward(t Tool, key, derived string) []byte {
+	var edits rawjson.Edits
 	strip := []string{paramsKey}
-	if c.hasMeta {
-		kept := c.meta.Without(metaKey, metaRun, metaStep)
-		had := len(c.meta.Members())
-		switch left := len(parsed(kept).Members()); {
-		case left == 0 && had > 0:
+	if c.meta != nil {
+		carriers := []string{metaKey, metaRun, metaStep}
+		left := slices.ContainsFunc(c.meta.Fields(), func(f rawjson.Field) bool { return !slices.Contains(carriers, f.Name) })
+		if left || len(c.meta.Fields()) == 0 {
+			edits.RemoveMembers(c.meta, carriers...)
+		} else {
 			strip = append(strip, metaMember)
-		case left < had:
-			out = set(out, metaMember, kept)
 		}
 	}
-	return parsed(out).Without(strip...)
+	edits.RemoveMembers(c.params, strip...)
+	c.forwardArguments(t, key, derived, &edits)
+	if edits.Empty() {
+		return c.raw
+	}
+	return slices.Concat(c.raw[:c.params.Start], edits.Apply(c.params), c.raw[c.params.End:])
 }
 
-func (c Call) forwardArguments(t Tool, derived string) (arguments []byte, changed bool) {
+func (c Call) forwardArguments(t Tool, key, derived string, edits *rawjson.Edits) {
 	var strip []string
-	if _, ok := c.arguments.Get(KeyProperty); ok && !t.ownsKey {
+	if !t.ownsKey {
 		strip = append(strip, KeyProperty)
 	}
-	if _, ok := c.arguments.Get(RepeatProperty); ok && !t.ownsRepeat {
+	if !t.ownsRepeat {
 		strip = append(strip, RepeatProperty)
 	}
-	if !t.Native && len(strip) == 0 {
-		return nil, false
+	if c.arguments != nil {
+		edits.RemoveMembers(c.arguments, strip...)
 	}
-	rest := c.arguments.Without(strip...)
-	if t.Native {
-		rest = set(rest, KeyProperty, rawjson.Quote(derived))
+	natives := c.withNatives(t, func(n NativeKey) []byte {
+		if n.Raw {
+			return rawjson.Quote(key)
+		}
+		return rawjson.Quote(derived)
+	})
+	var added []byte
+	for _, top := range slices.Sorted(maps.Keys(natives)) {
+		if value := c.arguments.Get(top); value != nil {
+			edits.Replace(value.Start, value.End, natives[top])
+			continue
+		}
+		if added != nil {
+			added = append(added, ',')
+		}
+		added = append(append(append(added, rawjson.Quote(top)...), ':'), natives[top]...)
 	}
-	return rest, true
+	switch {
+	case added == nil:
+	case c.arguments != nil:
+		edits.Append(c.arguments, added)
+	default:
+		edits.Append(c.params, slices.Concat([]byte(`"arguments":{`), added, []byte("}")))
+	}
 }
 
-// parsed reads an object that this package has read before, or made by editing
-// such a one, and that therefore is one.
-func parsed(object []byte) rawjson.Object {
-	o, err := rawjson.ParseObject(object)
-	if err != nil {
-		panic(fmt.Sprintf("toolschema: an edit broke an object: %v", err))
+// Downstream says at which places, and in which form, the upstream gets a key
+// with the call, for instance "params.client_token" or "idempotency_key raw";
+// empty where it gets none. It is at most MaxDownstream bytes long.
+//
+// A call without the object that a native key stands in has no place for it: to
+// make that up would say more than the caller has said.
+func (c Call) Downstream(t Tool) string {
+	var places []string
+	for _, n := range t.Natives {
+		if len(n.Path) > 1 {
+			top := c.arguments.Get(n.Path[0])
+			if top == nil {
+				continue
+			}
+			if _, ok := fill(top.Raw(), n.Path[1:], nil); !ok {
+				continue
+			}
+		}
+		place := n.String()
+		if n.Raw {
+			place += " raw"
+		}
+		places = append(places, place)
 	}
-	return o
+	text := strings.Join(places, ", ")
+	if len(text) > MaxDownstream {
+		digest := sha256.Sum256([]byte(text))
+		text = "sha256 " + hex.EncodeToString(digest[:])
+	}
+	return text
 }
 
-func set(object []byte, name string, value []byte) []byte {
-	return parsed(object).Set(name, value)
-}
+// MaxDownstream is the length of what Call.Downstream returns, in bytes.
+const MaxDownstream = 255

@@ -92,7 +92,7 @@ func TestABadKeyDoesNotKeepAnUnkeyedToolFromBeingCalled(t *testing.T) {
 	c, err := ParseCall([]byte(`{"name":"get_x","arguments":{"idempotency_key":7,"a":1},"_meta":{"mcp-idem/key":8,"progressToken":3}}`))
 	require.Error(t, err)
 	assert.Equal(t, "get_x", c.Name)
-	assert.Equal(t, `{"name":"get_x","arguments":{"a":1},"_meta":{"progressToken":3}}`, string(c.Forward(Tool{}, "")))
+	assert.Equal(t, `{"name":"get_x","arguments":{"a":1},"_meta":{"progressToken":3}}`, string(c.Forward(Tool{}, "", "")))
 }
 
 func TestRepeatAndProgressToken(t *testing.T) {
@@ -105,7 +105,7 @@ func TestRepeatAndProgressToken(t *testing.T) {
 
 func fingerprint(t *testing.T, arguments string) Fingerprint {
 	t.Helper()
-	f, err := parseCall(t, `{"name":"t"`+arguments+`}`).Fingerprint()
+	f, err := parseCall(t, `{"name":"t"`+arguments+`}`).Fingerprint(Tool{})
 	require.NoError(t, err)
 	return f
 }
@@ -130,7 +130,7 @@ func TestFingerprintIsOfTheArgumentsOnly(t *testing.T) {
 func TestFingerprintRefusesNestedRepetition(t *testing.T) {
 	t.Parallel()
 	for _, arguments := range []string{`{"a":{"x":1,"x":1}}`, `{"a":` + strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1) + `}`} {
-		_, err := parseCall(t, `{"name":"t","arguments":`+arguments+`}`).Fingerprint()
+		_, err := parseCall(t, `{"name":"t","arguments":`+arguments+`}`).Fingerprint(Tool{})
 		var callErr *CallError
 		require.ErrorAs(t, err, &callErr)
 		assert.Equal(t, ReasonArguments, callErr.Reason)
@@ -139,7 +139,7 @@ func TestFingerprintRefusesNestedRepetition(t *testing.T) {
 
 func TestForwardKeepsEveryByteThatIsNotOurs(t *testing.T) {
 	t.Parallel()
-	native := Tool{Native: true, ownsKey: true}
+	native := ownKey
 	for fact, test := range map[string]struct {
 		tool         Tool
 		params, want string
@@ -161,7 +161,7 @@ func TestForwardKeepsEveryByteThatIsNotOurs(t *testing.T) {
 	} {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want, string(parseCall(t, test.params).Forward(test.tool, "DERIVED")))
+			assert.Equal(t, test.want, string(parseCall(t, test.params).Forward(test.tool, "the key", "DERIVED")))
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package toolschema
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -113,20 +112,5 @@ func TestOnlyOneValueIsCanonical(t *testing.T) {
 	for _, src := range []string{``, `{`, `[1,`, `{"a"}`, `{"a":1,}`, `1 2`, `01`, `"\x"`, `nul`, `[1]]`} {
 		_, err := appendCanonical(nil, []byte(src))
 		require.Error(t, err, src)
-	}
-}
-
-func BenchmarkFingerprintOfOneMegabyte(b *testing.B) {
-	var object strings.Builder
-	for i := 0; object.Len() < 1<<20; i++ {
-		fmt.Fprintf(&object, `,"k%d":{"z":"some text \u00e9","n":%d.50,"a":[true,null,"x"]}`, (i*7919)%100003, i)
-	}
-	call, err := ParseCall([]byte(`{"name":"t","arguments":{"rows":{` + object.String()[1:] + `}}}`))
-	require.NoError(b, err)
-	b.SetBytes(int64(object.Len()))
-	for b.Loop() {
-		if _, err := call.Fingerprint(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

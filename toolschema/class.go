@@ -86,26 +86,48 @@ func ParseOverride(s string) (Override, error) {
 	if err != nil {
 		return Override{}, fmt.Errorf("class override %q: %w", s, err)
 	}
-	if _, err := path.Match(s[:at], ""); err != nil {
+	if !validGlob(s[:at]) {
 		return Override{}, fmt.Errorf("class override %q: bad glob %q", s, s[:at])
 	}
 	return Override{Pattern: s[:at], Class: class}, nil
 }
 
 // matches reports whether the pattern, taken as a glob, names the tool.
-func (o Override) matches(name string) bool {
+func matches(pattern, name string) bool {
 	// path.Match keeps "*" from crossing a slash, so no slash is shown to it.
 	flat := strings.NewReplacer("/", "\x1f")
-	ok, err := path.Match(flat.Replace(o.Pattern), flat.Replace(name))
+	ok, err := path.Match(flat.Replace(pattern), flat.Replace(name))
 	return ok && err == nil
+}
+
+func validGlob(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err == nil
+}
+
+// choose returns the operator's word on a tool: a pattern that equals the name
+// beats a glob; among equals the later beats the earlier.
+func choose[T any](list []T, name string, pattern func(T) string) (chosen T, ok bool) {
+	for _, exact := range []bool{true, false} {
+		for _, said := range slices.Backward(list) {
+			if p := pattern(said); exact && p == name || !exact && matches(p, name) {
+				return said, true
+			}
+		}
+	}
+	return chosen, false
 }
 
 // A Policy is what decides on classes and on the texts of rewritten tools. The
 // zero value believes names only.
 type Policy struct {
-	// Overrides are the operator's. A pattern that equals the name beats a
-	// glob; among equals the later beats the earlier.
+	// Overrides and Natives are the operator's. A pattern that equals the name
+	// beats a glob; among equals the later beats the earlier.
 	Overrides []Override
+	Natives   []NativeRule
+	// OnProblem says what becomes of a tool that needs a key and cannot be given
+	// one; the zero value is OnProblemRefuse.
+	OnProblem OnProblem
 	// TrustAnnotations lets the upstream's annotations speak before the name.
 	TrustAnnotations bool
 	// Window is how long a recorded answer is replayed, in whole seconds. It is
@@ -116,6 +138,26 @@ type Policy struct {
 	HarnessKeys bool
 	// StatusTool is the name of the gateway's own status tool, "" without one.
 	StatusTool string
+}
+
+// OnProblem says what becomes of a tool that needs a key, but whose schema has a
+// shape in which no key can be demanded.
+type OnProblem string
+
+// What can become of a tool with a Problem.
+const (
+	OnProblemRefuse  OnProblem = "refuse"  // offered as it is, and its calls are refused with the reason
+	OnProblemHarness OnProblem = "harness" // offered as it is; a call needs a key in a harness's carrier
+	OnProblemOmit    OnProblem = "omit"    // not offered
+)
+
+// ParseOnProblem reads the word.
+func ParseOnProblem(word string) (OnProblem, error) {
+	switch o := OnProblem(word); o {
+	case OnProblemRefuse, OnProblemHarness, OnProblemOmit:
+		return o, nil
+	}
+	return "", fmt.Errorf("%q says not what becomes of a tool that cannot be given a key: use refuse, harness or omit", word)
 }
 
 // A Decision is the class of a tool and the reason for it.
@@ -153,14 +195,8 @@ func (p Policy) Classify(name string, annotations []byte) Decision {
 }
 
 func (p Policy) override(name string) (Decision, bool) {
-	for _, exact := range []bool{true, false} {
-		for _, o := range slices.Backward(p.Overrides) {
-			if (exact && o.Pattern == name) || (!exact && o.matches(name)) {
-				return Decision{Class: o.Class, ByOperator: true, Rule: fmt.Sprintf("override %q", o.Pattern)}, true
-			}
-		}
-	}
-	return Decision{}, false
+	o, ok := choose(p.Overrides, name, func(o Override) string { return o.Pattern })
+	return Decision{Class: o.Class, ByOperator: ok, Rule: fmt.Sprintf("override %q", o.Pattern)}, ok
 }
 
 // hints are the annotations that matter here; nil means not given.

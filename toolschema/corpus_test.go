@@ -1,13 +1,11 @@
 package toolschema
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
@@ -53,40 +51,4 @@ func corpusTools(tb testing.TB, page []byte) [][]byte {
 	tools, err := rawjson.ParseArray(raw)
 	require.NoError(tb, err)
 	return tools
-}
-
-func TestClassificationOfLabelledTools(t *testing.T) {
-	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join(corpus(t), "labels.json"))
-	require.NoError(t, err)
-	var labels []struct {
-		Server, Tool, Label string
-		Annotations         json.RawMessage
-	}
-	require.NoError(t, json.Unmarshal(raw, &labels))
-	require.NotEmpty(t, labels)
-
-	for _, trusted := range []bool{true, false} {
-		var hit, missed, alarm float64
-		for _, l := range labels {
-			d := Policy{TrustAnnotations: trusted}.Classify(l.Tool, l.Annotations)
-			switch effect := l.Label == "effectful"; {
-			case effect && d.Class.Keyed():
-				hit++
-			case effect:
-				missed++
-				t.Logf("missed: %s/%s: %s", l.Server, l.Tool, d.Rule)
-			case d.Class.Keyed():
-				alarm++
-				t.Logf("false alarm: %s/%s: %s", l.Server, l.Tool, d.Rule)
-			}
-		}
-		recall, precision := hit/(hit+missed), hit/(hit+alarm)
-		t.Logf("%d labels, annotations trusted %v: recall %.3f, precision %.3f for \"has side effects\"",
-			len(labels), trusted, recall, precision)
-		assert.GreaterOrEqual(t, recall, .97)
-		if trusted {
-			assert.GreaterOrEqual(t, precision, .88)
-		}
-	}
 }

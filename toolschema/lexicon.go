@@ -17,62 +17,95 @@ const (
 	creates     // sends or creates: repeating it by accident is what people fear
 	carries     // carries out what another word names: process_refund
 	deed        // a noun that such a verb carries out: make_payment
-	soft        // too mild to contradict a read-only annotation: open
+	soft        // too mild to contradict a read-only annotation, or to be believed as reading: open, show
+	obtains     // gets what its object names, or acts on it: take_screenshot, take_note
+	foresees    // its object may be an act that does not happen: preview_create_invoice
 	info        // a noun that a reading tool is named by: status
+	output      // such a noun, but an object to mutating verbs as any other: insights
 	preposition // its object is no verb: check_for_update
 
 	anyVerb = readVerb | readNoun | pureVerb | dualVerb
 )
 
+// thing is the meaning of words that stand for a thing whatever they look like.
+const thing tag = 0
+
+// lexicon holds the known words. A hyphen joins two words that mean something
+// else together than they do apart: add-on is no adding.
 var lexicon = makeLexicon(map[tag]string{
-	readVerb: `analyse analyze are ascertain ask assess autocomplete browse calculate can cat classify compare
-		describe detect determine diagnose discover echo elicit enumerate estimate examine explain explore extract
-		fetch find forecast geocode get greet grep has hello identify inspect is learn lint locate lookup ls
-		parse peek ping predict read recognise recognize recommend retrieve scrape see show suggest summarise
-		summarize tail tokenize transcribe translate troubleshoot understand validate whoami`,
-	readNoun: `aggregate audit blame check count diff filter glob list map monitor overview poll preview query
-		research sample scan search view wait watch`,
+	readVerb: `analyse analyze are ascertain ask assess autocomplete calculate can classify compare correlate
+		decode describe detect determine diagnose elicit enumerate examine explain fetch find geocode get grep has
+		identify infer inspect introspect is listen locate ls measure nslookup observe obtain parse peek ping predict
+		ps read recognise recognize recommend rerank retrieve see suggest summarise summarize think tokenize
+		traceroute transcribe translate traverse troubleshoot understand validate whoami whois`,
+	readNoun: `aggregate audit blame browse cat check count diff discover echo estimate explore extract filter forecast
+		glob greet head hello learn lint list lookup look-up map monitor outline overview poll query rank recall
+		research sample scan scrape search tail view wait`,
+	readNoun | foresees: `dry-run preview what-if`,
+	readNoun | output:   `screenshot`,
+	readNoun | soft:     `show`,
 
-	pureVerb | creates: `add append broadcast buy compose create createorupdate deliver dial donate emit enqueue
-		enrol enroll fulfil fulfill insert mint notify pay prepend propose provision publish purchase react register
-		reimburse reserve resend send spawn submit subscribe tweet`,
-	pureVerb: `abort accept ack acknowledge activate adjust allocate alter amend approve assign associate attach
-		authorise authorize ban begin bind bump cancel configure deactivate decline decrement delegate delete demote deny
-		deprovision dequeue destroy detach disable disassociate disconnect dismiss downgrade drain drop enable eradicate
-		erase escalate eval evaluate evict expire extend failover fill finalise finalize finish forget give goto grant
-		hire impersonate increment ingest init initialise initialize install interact kick kill logout mark
-		memorize migrate modify mutate navigate negotiate nominate overwrite populate press promote prune purge put
-		quarantine reassign rebase reboot rebuild redeem redo reindex reject relocate remember remove rename renew reopen replace
-		requeue reschedule restart restore revert revise revoke rewrite rollback rotate sell shutdown signout snooze
-		stash suspend synchronise synchronize teardown terminate toggle truncate undo uninstall unset unstage upsert
-		withdraw wipe write`,
-	pureVerb | carries: `conduct execute exec initiate invoke launch make perform`,
-	pureVerb | soft: `annotate authenticate combine compile convert emulate generate highlight render save
-		synthesise synthesize transform`,
+	pureVerb | creates: `add announce append borrow broadcast buy create createorupdate deliver dial disburse donate
+		emit enqueue enrol enroll fulfil fulfill insert instantiate lend mint notify pay place-bet place-bid
+		place-call place-order place-trade prepend propose provision publish raise redeem register reimburse remind
+		remit renew reserve resend sell send settle sign-up signup spawn submit subscribe top-up topup tweet withdraw`,
+	pureVerb: `abort accept ack acknowledge acquire activate adjust allocate alter amend approve assign associate attach
+		authorise authorize backfill ban begin bind bisect bump calibrate cancel cherry-pick chmod chown clean-up
+		cleanup configure consume cordon cp deactivate decline decrement delegate delete demote deny deprovision
+		dequeue deregister destroy detach disable disarm disassociate discard disconnect dismiss downgrade downvote
+		drain drop eject elevate enable endorse enforce eradicate erase escalate evaluate evict expel expire extend
+		fill fill-in fill-out finalise finalize finish forget freeze git-fetch give goto hibernate hire impersonate
+		increment init initialise initialize inject install interact invalidate isolate kick kill liquidate
+		log-out logout mark memorize migrate mkdir modify mutate mv navigate negotiate nominate nullify offboard
+		onboard opt-in opt-out overwrite populate postpone power-off power-on prioritise prioritize promote prune
+		purge put quarantine reassign rearrange reboot rebuild recover redact redo reindex reject relinquish relocate
+		remediate remember remove rename reopen reorder replace requeue reschedule restart retire retract revert
+		revise revive revoke rewind rewrite rm rmdir roll-back roll-out rotate save shut-down shutdown sign-off
+		sign-out signout snooze spin-down spin-up squash suppress suspend synchronise synchronize tear-down teardown
+		terminate throttle toggle truncate tune turn-off turn-on undo uninstall unset unstage unzip upsert upvote
+		vacuum void wipe write`,
+	pureVerb | carries: `conduct execute exec initiate invoke make perform`,
+	pureVerb | soft: `annotate authenticate combine compile compress convert crop decompress decrypt embed emulate
+		encode encrypt generate optimise optimize prepare render synthesise synthesize transcode transform triage
+		upscale watermark`,
 
-	dualVerb | creates: `bid charge clone deploy deposit dispatch fork forward invite post refund replay reply retweet
-		share ship stake swap trade transfer trigger`,
-	dualVerb: `apply archive backup block boot branch build change checkout claim clean clear click close commit connect
-		control copy drag edit empty fix flag flush follow hold hover import join leave like load lock login
-		merge mirror mount move mute override patch pause pin print push rate redirect release repair
-		report reset resize resume retry review route scale schedule scroll seed set setup sign skip split star
-		stop swipe switch sync tap train transition type unload update upgrade upload vote`,
-	dualVerb | carries: `complete handle run start`,
-	dualVerb | soft: `capture confirm download export focus hide manage open refresh resolve select simulate take track
-		verify`,
+	dualVerb | creates: `airdrop bid charge check-in checkin clone compose deploy deposit dispatch duplicate follow-up
+		fork forward invite nudge poke post produce purchase react refund replay reply retweet rsvp share ship stake
+		swap trade transfer trigger`,
+	dualVerb: `apply archive back-up backup block bookmark boot branch build burn change check-out checkout claim clean
+		clear click close commit connect control copy dispute drag edit empty eval export failover favorite
+		favourite fix flag flush follow grant hide highlight hold hover import ingest join leave like link load
+		lock log-in login merge mirror mount move mute override patch pause pick pin press print push rate rebase
+		redirect release repair report reset resize restore resume retry reverse review rollback rollout route scale
+		schedule scroll seed select set set-up setup sign sign-in skip split star stash stop swipe switch sync tap
+		touch train transition trash type unload update upgrade upload vote`,
+	dualVerb | carries:        `complete handle launch run start`,
+	dualVerb | soft:           `download focus manage open refresh simulate track verify watch`,
+	dualVerb | soft | carries: `confirm`,
+	dualVerb | soft | obtains: `collect gather grab resolve take`,
 
-	nounVerb | creates: `book booking call comment dm draft email feedback invitation mail message order request sms`,
+	dualVerb | soft | obtains | carries: `capture`,
+
+	nounVerb | creates: `bill book booking call comment credit debit dm draft email feedback fund invitation mail
+		message new order request sms`,
 	nounVerb | carries: `issue process`,
 	nounVerb: `access alert batch bash code command design exchange format index label log note plan pull record return route
-		shell store tag task test text trace`,
+		shell store style tag task test text trace`,
 
 	deed: `deployment email invoice message notification payment payout purchase reservation sms transaction`,
 
 	info: `availability capabilities config content contents count definitions details diagnostics docs documentation
 		health help history id info information instructions limits log logs members metadata metrics names profile
-		properties reflog replies schema size stats status structure summary tree types usage version versions`,
+		properties reader reflog replies schema size stats status structure summary tree types usage version versions
+		viewer`,
+	output: `analytics analyzer balance balances changelog checker errors examples explorer faq fees finder guide
+		guidelines hints indexes indices insights inspector kpis leaderboard manual pricing prices quotas quote
+		quotes rankings readme stat statistics summarizer timeline tips top trends uptime warnings weather`,
 
 	preposition: `about as at by for from in of on per to via with`,
+
+	thing: `add-on add-ons change-log linked-in load-balancer load-balancers merge-request merge-requests open-api open-graph
+		plug-in plug-ins pull-request pull-requests read-me route-table route-tables share-point`,
 })
 
 func makeLexicon(groups map[tag]string) map[string]tag {

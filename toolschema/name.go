@@ -60,24 +60,46 @@ type toolName struct {
 }
 
 func parseName(name string) toolName {
-	n := toolName{words: splitName(name)}
+	n := toolName{words: joinPairs(splitName(name))}
 	for _, w := range n.words {
 		n.tags = append(n.tags, meaning(w))
 	}
+	n.muteObjects()
 	return n
+}
+
+// joinPairs makes one word of two that the lexicon knows as a pair.
+func joinPairs(words []string) []string {
+	for i := 0; i+1 < len(words); i++ {
+		pair := words[i] + "-" + words[i+1]
+		if _, known := lexicon[pair]; known {
+			words = slices.Replace(words, i, i+2, pair)
+		}
+	}
+	return words
+}
+
+// muteObjects takes their meaning from words after a preposition, which say
+// what a verb before it is about: check_for_update, reverse_payment_by_id. Only
+// a pure verb further on keeps it: search_by_id_delete.
+func (n toolName) muteObjects() {
+	verb := slices.IndexFunc(n.tags, func(t tag) bool { return t&(anyVerb|nounVerb) != 0 })
+	object := false
+	for i := verb + 1; verb >= 0 && i < len(n.tags); i++ {
+		switch {
+		case n.tags[i]&preposition != 0:
+			object = true
+		case object && (n.tags[i]&pureVerb == 0 || n.tags[i-1]&preposition != 0):
+			n.tags[i] = 0
+		}
+	}
 }
 
 func (n toolName) last() int { return len(n.words) - 1 }
 
-// first returns the position of the first word with one of the tags that is
-// not the object of a preposition (check_for_update), or -1.
+// first returns the position of the first word with one of the tags, or -1.
 func (n toolName) first(any tag) int {
-	for i, t := range n.tags {
-		if t&any != 0 && (i == 0 || n.tags[i-1]&preposition == 0) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(n.tags, func(t tag) bool { return t&any != 0 })
 }
 
 // afterConjunction finds the mutating verb of get_or_create and
@@ -98,7 +120,7 @@ func (n toolName) afterConjunction() int {
 func (n toolName) withoutVerb(noun int) reading {
 	last := n.last()
 	switch {
-	case last > 0 && n.tags[last]&info != 0 && (noun < 0 || noun == last):
+	case last > 0 && n.tags[last]&(info|output) != 0 && (noun < 0 || noun == last):
 		return n.says(reads, last)
 	case noun >= 0:
 		return n.says(unclear, noun)
@@ -110,22 +132,24 @@ func (n toolName) withoutVerb(noun int) reading {
 func (n toolName) afterReading(lead int) reading {
 	last := n.last()
 	tail := n.tags[last]
-	if lead == last {
-		return n.says(reads, lead)
-	}
-	object := n.tags[last-1]&preposition != 0 // of a preposition, so no verb
 	switch {
-	case n.tags[lead]&readNoun != 0:
+	case lead == last:
+		return n.says(reads, lead)
+	case n.tags[lead]&soft != 0:
+		return n.says(unclear, lead) // show_tables or show_dialog?
+	case n.tags[lead]&readNoun != 0 && n.tags[lead]&foresees == 0:
 		// The word may be a noun: search_create, list_remove_member.
-		for i := lead + 1; i <= last; i++ {
-			if n.tags[i]&pureVerb != 0 && n.tags[i-1]&preposition == 0 {
-				return n.says(unclear, i)
-			}
+		if verb := slices.IndexFunc(n.tags[lead+1:], func(t tag) bool { return t&pureVerb != 0 }); verb >= 0 {
+			return n.says(unclear, lead+1+verb)
 		}
-		if tail&dualVerb != 0 && !object {
-			return n.says(unclear, last)
-		}
-	case tail&pureVerb != 0 && !object, n.words[lead] == "read" && tail&dualVerb != 0:
+	}
+	// After get, what may be a noun is one: get_update. After read it is one
+	// where people read it: read_post, but read_reset.
+	contrary := pureVerb
+	if n.tags[lead]&readNoun != 0 || n.words[lead] == "read" && tail&creates == 0 {
+		contrary |= dualVerb
+	}
+	if tail&contrary != 0 {
 		return n.says(unclear, last)
 	}
 	return n.says(reads, lead)
@@ -140,10 +164,12 @@ func (n toolName) afterMutating(lead int) reading {
 		return n.says(n.force(lead), lead) // mark_all_read, disk_create
 	case tail&pureVerb != 0:
 		return n.says(n.force(last), last) // transfer_cancel
-	case n.words[last] == "read" && lead == 0:
+	case n.words[last] == "read" && tail != 0 && lead == 0:
 		return n.says(unclear, lead) // set_read or set, read?
 	case tail&readVerb != 0:
 		return n.says(reads, last) // import_get
+	case n.tags[lead]&obtains != 0 && tail&(info|output) != 0:
+		return n.says(reads, last) // take_screenshot
 	case tail&readNoun != 0:
 		return reading{sense: unclear, word: n.words[lead]} // run_query, transfer_list
 	case tail&info != 0:
@@ -152,21 +178,25 @@ func (n toolName) afterMutating(lead int) reading {
 	return n.says(n.force(lead), lead)
 }
 
-// force is what the mutating verb at i says where nothing softens it.
+// force is what the mutating verb at i says where nothing softens it. What
+// carries out a payment is not mild: confirm_payment.
 func (n toolName) force(i int) sense {
-	if n.tags[i]&soft != 0 {
+	if n.tags[i]&soft != 0 && !n.carriesDeed(i) {
 		return unclear
 	}
 	return mutates
 }
 
+// carriesDeed reports whether the verb at i only carries out what another word
+// names, and that sends or creates something.
+func (n toolName) carriesDeed(i int) bool {
+	return n.tags[i]&carries != 0 && slices.ContainsFunc(n.tags, func(t tag) bool { return t&(creates|deed) != 0 })
+}
+
 // says makes a reading of the word at i. A verb that only carries out what
 // another word names (process_refund) creates what that word creates.
 func (n toolName) says(s sense, i int) reading {
-	r := reading{sense: s, word: n.words[i], creates: n.tags[i]&creates != 0}
-	if n.tags[i]&carries != 0 {
-		r.creates = slices.ContainsFunc(n.tags, func(t tag) bool { return t&(creates|deed) != 0 })
-	}
+	r := reading{sense: s, word: n.words[i], creates: n.tags[i]&creates != 0 || n.carriesDeed(i)}
 	if i > 1 && (n.words[i-1] == "or" || n.words[i-1] == "and") {
 		r.creates = r.creates || n.tags[i-2]&creates != 0
 	}

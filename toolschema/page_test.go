@@ -30,13 +30,13 @@ func TestRewritePageKeepsEverythingAroundTheTools(t *testing.T) {
 func TestABadToolGoesAloneAndIsNamed(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
-		`[` + badTool + ` , ` + readTool + `]`:                       `[  ` + readTool + `]`,
+		`[` + badTool + ` , ` + readTool + `]`:                       `[` + readTool + `]`,
 		`[ ` + readTool + `, ` + badTool + ` ]`:                      `[ ` + readTool + ` ]`,
 		`[` + readTool + `,` + badTool + `,` + readTool + `]`:        `[` + readTool + `,` + readTool + `]`,
-		`[ ` + badTool + `,7 , {"name":""}]`:                         `[]`,
-		`[` + badTool + `,` + badTool + `,` + "\n" + readTool + ` ]`: `[` + "\n" + readTool + ` ]`,
+		`[ ` + badTool + `,7 , {"name":""}]`:                         `[ ]`,
+		`[` + badTool + `,` + badTool + `,` + "\n" + readTool + ` ]`: `[` + readTool + ` ]`,
 	} {
-		page, err := Policy{}.RewritePage([]byte(`{"tools":` + source + `}`))
+		page, err := Policy{OnProblem: OnProblemOmit}.RewritePage([]byte(`{"tools":` + source + `}`))
 		require.NoError(t, err)
 		assert.Equal(t, `{"tools":`+want+`}`, string(page.Result), source)
 		require.NotEmpty(t, page.Dropped)
@@ -44,9 +44,29 @@ func TestABadToolGoesAloneAndIsNamed(t *testing.T) {
 			assert.NotEmpty(t, d.Problem)
 		}
 	}
-	page, err := Policy{}.RewritePage([]byte(`{"tools":[` + badTool + `]}`))
+	page, err := Policy{OnProblem: OnProblemOmit}.RewritePage([]byte(`{"tools":[` + badTool + `]}`))
 	require.NoError(t, err)
 	assert.Equal(t, "create_y", page.Dropped[0].Name)
+}
+
+func TestAToolWithAProblemIsOfferedAsThePolicySays(t *testing.T) {
+	t.Parallel()
+	const refused = `{"name":"create_y","inputSchema":true,"description":"Calls are refused: no idempotency_key can be demanded of them (inputSchema is unreadable: not a JSON object)."}`
+	for policy, want := range map[OnProblem]string{"": refused, OnProblemRefuse: refused, OnProblemHarness: badTool} {
+		page, err := Policy{OnProblem: policy}.RewritePage([]byte(`{"tools":[` + badTool + `,7,` + readTool + `]}`))
+		require.NoError(t, err)
+		assert.Equal(t, `{"tools":[`+want+`,`+readTool+`]}`, string(page.Result))
+		assert.NotEmpty(t, page.Tools[0].Problem)
+		require.Len(t, page.Dropped, 1, "what cannot be read is left out in any case")
+		assert.Equal(t, 1, page.Dropped[0].Place)
+	}
+	for _, word := range []string{"refuse", "harness", "omit"} {
+		o, err := ParseOnProblem(word)
+		require.NoError(t, err)
+		assert.Equal(t, word, string(o))
+	}
+	_, err := ParseOnProblem("ignore")
+	require.ErrorContains(t, err, "refuse, harness or omit")
 }
 
 func TestAPageWithoutKeyedToolsIsTheSameBytes(t *testing.T) {
@@ -60,10 +80,16 @@ func TestAPageWithoutKeyedToolsIsTheSameBytes(t *testing.T) {
 
 func TestResultsWithoutAListAreErrors(t *testing.T) {
 	t.Parallel()
-	for _, result := range []string{``, `[]`, `{}`, `{"tools":{}}`, `{"tools":null}`, `{"tools":[],"tools":[]}`} {
+	for _, result := range []string{``, `[]`, `{}`, `{"tools":{}}`, `{"tools":null}`, `{"tools":[],"tools":[]}`, `{"tools":[]}x`} {
 		_, err := Policy{}.RewritePage([]byte(result))
 		require.Error(t, err, result)
-		_, err = AppendTool([]byte(result), []byte(`{}`))
+	}
+}
+
+func TestAppendToolNeedsAList(t *testing.T) {
+	t.Parallel()
+	for _, result := range []string{``, `[]`, `{}`, `{"tools":{}}`, `{"tools":[],"tools":[]}`} {
+		_, err := AppendTool([]byte(result), []byte(`{}`))
 		require.Error(t, err, result)
 	}
 }
@@ -103,15 +129,4 @@ func TestCorpusPagesLoseNoTool(t *testing.T) {
 		kept += len(page.Tools)
 	}
 	t.Logf("%d tools rewritten without a problem; %d are keyed by trusted annotations and names", kept, keyed)
-}
-
-func BenchmarkRewriteCorpusPages(b *testing.B) {
-	pages := corpusPages(b)
-	for b.Loop() {
-		for _, result := range pages {
-			if _, err := guardAll.RewritePage(result); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
 }

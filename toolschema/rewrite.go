@@ -1,32 +1,29 @@
 package toolschema
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 )
-
-// MinNativeLength is the shortest maxLength, in characters, that a tool's own
-// key property may have: a derived key is a UUID in text form.
-const MinNativeLength = 36
 
 // A Tool is one upstream tool and how it is offered.
 type Tool struct {
 	Name string
 	Decision
-	// Definition is the definition to offer. For a keyed tool without a Problem
-	// it is the upstream's with the additions, else the upstream's bytes.
+	// Definition is the definition to offer: the upstream's with the additions, or
+	// the upstream's bytes where nothing is added.
 	Definition []byte
-	// Problem, where it is not empty, says in one line why the tool cannot be
-	// offered with a key.
+	// Problem, where it is not empty, says in one line why no key can be demanded
+	// by the schema of a tool that needs one. Policy.OnProblem says what becomes
+	// of it.
 	Problem string
-	// Native says that the keyed tool has a property KeyProperty of its own. It
-	// stays, and the derived key is forwarded in it.
-	Native bool
+	// Natives are the tool's own properties that take a key. They are filled in on
+	// the way upstream.
+	Natives []NativeKey
 	// HasOutputSchema says that results are to have structuredContent.
 	HasOutputSchema bool
 	// AnnotatesOutput says that structuredContent, where it is an object, may
@@ -48,259 +45,343 @@ func (t Tool) Keyed() bool { return t.Class.Keyed() }
 // needs a key but cannot be given one is no error: it has a Problem. A tool that
 // needs none is never rewritten, whatever its schema looks like.
 func (p Policy) Rewrite(definition []byte) (Tool, error) {
-	def, err := rawjson.ParseObject(definition)
+	def, err := rawjson.Parse(definition)
 	if err != nil {
 		return Tool{}, fmt.Errorf("unreadable tool definition: %w", err)
 	}
-	name, ok := def.String("name")
-	if !ok || name == "" {
+	return p.rewrite(def)
+}
+
+func (p Policy) rewrite(def *rawjson.Value) (Tool, error) {
+	if !def.IsObject() {
+		return Tool{}, fmt.Errorf("unreadable tool definition: %w", rawjson.ErrNotObject)
+	}
+	if name, ok := def.Repeated(); ok {
+		return Tool{}, fmt.Errorf("unreadable tool definition: %w", &rawjson.DuplicateError{Name: shorten(name)})
+	}
+	name, _ := def.Get("name").Text()
+	if name == "" {
 		return Tool{}, errors.New("tool definition without a name")
 	}
-	annotations, _ := def.Get("annotations")
-	t := Tool{Name: name, Decision: p.Classify(name, annotations), Definition: definition}
-	output, ok := def.Get("outputSchema")
-	t.HasOutputSchema = ok && string(output) != "null"
+	t := Tool{Name: name, Decision: p.Classify(name, annotationsOf(def)), Definition: def.Raw()}
+	output := def.Get("outputSchema")
+	t.HasOutputSchema = output != nil && !output.Is("null")
 	t.AnnotatesOutput = !t.HasOutputSchema
-	input, _ := def.Get("inputSchema")
-	root, err := parseRoot(input)
-	t.ownsKey, t.ownsRepeat = root.has(KeyProperty), root.has(RepeatProperty)
-	if !t.Keyed() || p.HarnessKeys {
+	input := def.Get("inputSchema")
+	properties := input.Get("properties")
+	t.ownsKey, t.ownsRepeat = properties.Get(KeyProperty) != nil, properties.Get(RepeatProperty) != nil
+	if !t.Keyed() {
 		return t, nil
 	}
-	if err == nil {
-		err = p.rewriteKeyed(&t, def, root)
-	} else {
-		err = fmt.Errorf("inputSchema %w", err)
+	natives := p.natives(name, input)
+	if p.HarnessKeys {
+		t.Natives = shown(natives)
+		return t, nil
 	}
-	if err != nil {
+	rewritten := t
+	if err := p.rewriteKeyed(&rewritten, def, natives); err != nil {
 		t.Problem = err.Error()
-		t.Definition, t.Native, t.AnnotatesOutput = definition, false, !t.HasOutputSchema
+		t.Natives = shown(natives)
+		return p.withProblem(t, def), nil
 	}
-	return t, nil
+	return rewritten, nil
 }
 
-// rewriteKeyed writes the additions into the definition, one member after the
-// other. What it returns is the tool's Problem.
-func (p Policy) rewriteKeyed(t *Tool, def rawjson.Object, root rootSchema) error {
-	input, err := t.rewriteInput(root)
-	if err != nil {
+func annotationsOf(def *rawjson.Value) []byte {
+	if annotations := def.Get("annotations"); annotations != nil {
+		return annotations.Raw()
+	}
+	return nil
+}
+
+// shown are the native keys of a tool whose schema stays as it is.
+func shown(natives []native) (keys []NativeKey) {
+	for _, n := range natives {
+		n.Shown = true
+		keys = append(keys, n.NativeKey)
+	}
+	return keys
+}
+
+// withProblem is the tool as the policy offers it. Where its calls are refused,
+// its description says so, lest a model tries.
+func (p Policy) withProblem(t Tool, def *rawjson.Value) Tool {
+	if p.OnProblem != OnProblemRefuse && p.OnProblem != "" {
+		return t
+	}
+	var edits rawjson.Edits
+	own, _ := def.Get("description").Text()
+	text := fitting(own, "Calls are refused: no "+KeyProperty+" can be demanded of them ("+t.Problem+").", "Calls are refused.")
+	if describe(def, text, &edits) == nil {
+		t.Definition = edits.Apply(def)
+	}
+	return t
+}
+
+// rewriteKeyed writes the additions into the definition. What it returns is the
+// tool's Problem.
+func (p Policy) rewriteKeyed(t *Tool, def *rawjson.Value, natives []native) error {
+	var edits rawjson.Edits
+	if err := t.rewriteInput(def.Get("inputSchema"), natives, &edits); err != nil {
 		return fmt.Errorf("inputSchema %w", err)
 	}
-	description, err := describe(def, p.policyText())
-	if err != nil {
+	if err := describe(def, p.added(def), &edits); err != nil {
 		return err
 	}
-	meta, err := member(def, "_meta")
-	if err != nil {
+	if err := p.addMeta(t.Decision, def, &edits); err != nil {
 		return err
 	}
-	edit := editor{def: def}
-	edit.set("inputSchema", input)
-	edit.set("description", description)
-	edit.set("_meta", meta.Set(PolicyMeta, p.policyMeta(t.Decision)))
 	if t.HasOutputSchema {
-		output, _ := def.Get("outputSchema")
-		if output, t.AnnotatesOutput = admitOutcome(output); t.AnnotatesOutput {
-			edit.set("outputSchema", output)
+		t.AnnotatesOutput = admitOutcome(def.Get("outputSchema"), &edits)
+	}
+	t.Definition = edits.Apply(def)
+	return nil
+}
+
+// added is the paragraph that the definition's description gets.
+func (p Policy) added(def *rawjson.Value) string {
+	own, _ := def.Get("description").Text()
+	text := p.policyText()
+	if strings.Contains(strings.ToLower(own), "idempoten") && mintsKeys(own) {
+		text = mintedText + " " + text
+	}
+	return fitting(own, text, shortPolicyText)
+}
+
+// fitting is the first of the texts that an own description has room for, "" where
+// it has none. One that is too long for model APIs anyway has room for any.
+func fitting(own string, texts ...string) string {
+	length := utf8.RuneCountInString(own) + len("\n\n")
+	for _, text := range texts {
+		if length > maxDescription || length+utf8.RuneCountInString(text) <= maxDescription {
+			return text
 		}
 	}
-	t.Definition = edit.bytes()
-	return edit.err
+	return ""
 }
 
-// describe returns the definition's description with the text at its end.
-func describe(def rawjson.Object, text string) ([]byte, error) {
-	description, ok := def.Get("description")
+// describe adds a paragraph at the end of the definition's description.
+func describe(def *rawjson.Value, text string, edits *rawjson.Edits) error {
+	description := def.Get("description")
+	if description == nil {
+		edits.Append(def, slices.Concat([]byte(`"description":`), rawjson.Quote(text)))
+		return nil
+	}
+	own, ok := description.Text()
 	if !ok {
-		return rawjson.Quote(text), nil
+		return errors.New("description is not a string")
 	}
-	if _, ok := rawjson.Unquote(description); !ok {
-		return nil, errors.New("description is not a string")
+	switch {
+	case text == "":
+		return nil
+	case own != "":
+		text = "\n\n" + text
 	}
-	return rawjson.Extend(description, text), nil
+	quoted := rawjson.Quote(text)
+	edits.Insert(description.End-1, quoted[1:len(quoted)-1])
+	return nil
 }
 
-// member returns the definition's member as an object, empty where it is
-// absent.
-func member(def rawjson.Object, name string) (rawjson.Object, error) {
-	value, ok := def.Get(name)
-	if !ok {
-		value = []byte("{}")
+func (p Policy) addMeta(d Decision, def *rawjson.Value, edits *rawjson.Edits) error {
+	policy := slices.Concat(rawjson.Quote(PolicyMeta), []byte(":"), p.policyMeta(d))
+	meta := def.Get("_meta")
+	switch {
+	case meta == nil:
+		edits.Append(def, slices.Concat([]byte(`"_meta":{`), policy, []byte("}")))
+	case !meta.IsObject():
+		return errors.New("_meta is unreadable: not a JSON object")
+	case meta.Get(PolicyMeta) != nil:
+		return fmt.Errorf("_meta has a %s of its own", PolicyMeta)
+	default:
+		edits.Append(meta, policy)
 	}
-	o, err := rawjson.ParseObject(value)
-	if err != nil {
-		return o, fmt.Errorf("%s is unreadable: %w", name, err)
-	}
-	return o, nil
+	return nil
 }
 
-// rewriteInput returns the input schema that demands the key, and settles what
-// depends on its shape: Native and NearDuplicate.
-func (t *Tool) rewriteInput(root rootSchema) ([]byte, error) {
-	if t.ownsRepeat {
-		return nil, fmt.Errorf("has a property %s of its own", RepeatProperty)
+// rewriteInput edits the input schema so that it demands the key, and settles
+// what depends on its shape: Natives and NearDuplicate.
+func (t *Tool) rewriteInput(input *rawjson.Value, natives []native, edits *rawjson.Edits) error {
+	switch {
+	case !input.IsObject():
+		return fmt.Errorf("is unreadable: %w", rawjson.ErrNotObject)
+	case !hasType(input, "object"):
+		return errors.New("is of a type other than object")
+	case t.ownsRepeat:
+		return fmt.Errorf("has a property %s of its own", RepeatProperty)
 	}
-	var native []byte
-	if t.ownsKey {
-		var err error
-		if native, err = nativeKey(root.properties); err != nil {
-			return nil, fmt.Errorf("has a property %s that %w", KeyProperty, err)
-		}
-	} else {
-		root.injected = append(root.injected, KeyProperty)
-	}
-	// An optional member cannot be counted exactly: the limits would have to be
-	// one higher with it than without. Such a tool does without, and so its
-	// near-duplicates can only be pointed out, not asked about.
-	if root.counted() && t.NearDuplicate != NearDuplicateOff {
+	b, err := t.demandKey(input, natives)
+	if errors.Is(err, errCounted) {
+		// With the repeat member the limits would have to be one higher than
+		// without. So such a tool does without, and its near-duplicates can only be
+		// pointed out, not asked about.
 		t.NearDuplicate = NearDuplicateWarn
+		b, err = t.demandKey(input, natives)
 	}
-	repeat := t.NearDuplicate == NearDuplicateConfirm || t.NearDuplicate == NearDuplicateAsk
-	if repeat {
-		root.injected = append(root.injected, RepeatProperty)
+	if err != nil {
+		return err
 	}
-	if err := root.check(); err != nil {
+	edits.Add(b.edits)
+	return nil
+}
+
+func (t *Tool) demandKey(input *rawjson.Value, natives []native) (*blinding, error) {
+	b := newBlinding(input, t.additions())
+	t.Natives = b.hide(natives)
+	if err := b.demand(t.ownsKey); err != nil {
 		return nil, err
 	}
-	t.Native = t.ownsKey
-	return editInput(root, native, repeat)
+	return b, b.finish()
 }
 
-// editInput writes the key, native or injected, and the repeat member into a
-// schema that has been checked.
-func editInput(root rootSchema, native []byte, repeat bool) ([]byte, error) {
-	properties := editor{def: root.properties}
-	if native != nil {
-		properties.set(KeyProperty, native)
-	} else {
-		properties.set(KeyProperty, keySchema())
+// additions are the members that the input schema is to take besides its own.
+func (t *Tool) additions() (added []addition) {
+	if !t.ownsKey {
+		added = append(added, addition{name: KeyProperty, schema: keySchema(), required: true})
 	}
-	if repeat {
-		properties.set(RepeatProperty, repeatSchema())
+	if t.NearDuplicate == NearDuplicateConfirm || t.NearDuplicate == NearDuplicateAsk {
+		added = append(added, addition{name: RepeatProperty, schema: repeatSchema()})
 	}
-	edit := editor{def: root.object, err: properties.err}
-	edit.set("properties", properties.bytes())
-	if required, ok := root.object.Get("required"); ok {
-		edit.set("required", requireFirst(required))
-	} else {
-		edit.set("required", []byte(`["`+KeyProperty+`"]`))
-	}
-	if native == nil {
-		for _, limit := range []string{"minProperties", "maxProperties"} {
-			if value, ok := root.object.Get(limit); ok {
-				n, err := strconv.ParseUint(string(value), 10, 32)
-				if err != nil {
-					return nil, fmt.Errorf("has a %s of %s", limit, shorten(string(value)))
-				}
-				edit.set(limit, strconv.AppendUint(nil, n+1, 10))
+	return added
+}
+
+// demand edits the root so that it takes the additions and requires the key,
+// which it may have as a property of its own.
+func (b *blinding) demand(ownsKey bool) error {
+	at, edits := b.root, &b.edits
+	if b.root.Get("$ref") != nil {
+		target := b.inlined()
+		if modern, _ := b.draft(); target == nil && !modern {
+			return errors.New("has $ref at its root that cannot give way to what it refers to")
+		}
+		if target != nil {
+			at, edits = target, &rawjson.Edits{}
+			if err := b.refs.unname(target, edits); err != nil {
+				return err
 			}
 		}
 	}
-	return edit.bytes(), edit.err
-}
-
-// requireFirst puts the key at the beginning of a required list that lacks it.
-// The list has been checked to be one.
-func requireFirst(required []byte) []byte {
-	names, _ := stringList(required)
-	if slices.Contains(names, KeyProperty) {
-		return required
+	if err := b.blind(at, edits); err != nil {
+		return err
 	}
-	name := `"` + KeyProperty + `"`
-	if len(names) > 0 {
-		name += ","
-	}
-	at := bytes.IndexByte(required, '[') + 1
-	return slices.Concat(required[:at], []byte(name), required[at:])
-}
-
-// nativeKey returns the tool's own key property with our description before its
-// own. The property has to take the text of a UUID.
-func nativeKey(properties rawjson.Object) ([]byte, error) {
-	value, _ := properties.Get(KeyProperty)
-	if string(value) == "true" {
-		return keySchema(), nil
-	}
-	o, err := rawjson.ParseObject(value)
-	if err != nil {
-		return nil, errors.New("is no schema that can be described")
-	}
-	if !admitsString(o) {
-		return nil, errors.New("does not take any string")
-	}
-	if most, ok := o.Get("maxLength"); ok {
-		if n, err := strconv.Atoi(string(most)); err != nil || n < MinNativeLength {
-			return nil, fmt.Errorf("takes no more than %s characters", shorten(string(most)))
+	if ownsKey {
+		if err := describeOwnKey(at.Get("properties").Get(KeyProperty), edits); err != nil {
+			return fmt.Errorf("has a property %s that %w", KeyProperty, err)
 		}
 	}
-	text := keyText
-	if own, ok := o.String("description"); ok && own != "" {
-		text += "\n\n" + own
+	b.requireKey(at, edits)
+	if at != b.root {
+		return b.inline(at, edits)
 	}
-	return o.Set("description", rawjson.Quote(text)), nil
+	return nil
 }
 
-// admitsString reports whether a property's schema takes strings in general:
-// by its own type, or by a branch, as in the usual "string or null".
-func admitsString(schema rawjson.Object) bool {
-	for _, narrowing := range []string{"enum", "const", "$ref", "$dynamicRef", "$recursiveRef", "allOf", "not", "if"} {
-		if _, ok := schema.Get(narrowing); ok {
-			return false
+func (b *blinding) requireKey(at *rawjson.Value, edits *rawjson.Edits) {
+	var members []byte
+	for i, a := range b.added {
+		if i > 0 {
+			members = append(members, ',')
 		}
+		members = append(append(append(members, rawjson.Quote(a.name)...), ':'), a.schema...)
 	}
-	if !admits(schema, "string") {
-		return false
+	if len(members) > 0 {
+		appendTo(at, "properties", members, edits)
 	}
-	for _, choice := range []string{"anyOf", "oneOf"} {
-		value, ok := schema.Get(choice)
-		if !ok {
-			continue
-		}
-		branches, err := rawjson.ParseArray(value)
-		if err != nil || !slices.ContainsFunc(branches, isStringSchema) {
-			return false
-		}
-	}
-	return true
-}
-
-func isStringSchema(branch []byte) bool {
-	o, err := rawjson.ParseObject(branch)
-	return err == nil && admitsString(o)
-}
-
-// admitOutcome returns the output schema with OutcomeProperty as an optional
-// member, or unchanged where it is allowed anyway; ok is false where it cannot
-// be allowed without changing what else the schema accepts.
-func admitOutcome(schema []byte) (_ []byte, ok bool) {
-	root, err := parseRoot(schema)
-	root.injected = []string{OutcomeProperty}
-	if err != nil || root.has(OutcomeProperty) || root.counted() || root.check() != nil {
-		return schema, false
-	}
-	additional, closed := root.object.Get("additionalProperties")
-	_, unevaluated := root.object.Get("unevaluatedProperties")
-	if !unevaluated && (!closed || string(additional) == "true") {
-		return schema, true
-	}
-	return root.object.Set("properties", root.properties.Set(OutcomeProperty, outcomeSchema())), true
-}
-
-// An editor sets several members of an object, each on the result of the one
-// before, and keeps the first error.
-type editor struct {
-	def rawjson.Object
-	out []byte
-	err error
-}
-
-func (e *editor) set(name string, value []byte) {
-	if e.err != nil {
+	key := rawjson.Quote(KeyProperty)
+	required := at.Get("required")
+	if required == nil {
+		edits.Append(at, slices.Concat([]byte(`"required":[`), key, []byte("]")))
 		return
 	}
-	e.out = e.def.Set(name, value)
-	e.def, e.err = rawjson.ParseObject(e.out)
+	if names, _ := required.Texts(); !slices.Contains(names, KeyProperty) {
+		edits.Prepend(required, key)
+	}
 }
 
-// bytes returns the edited object.
-func (e *editor) bytes() []byte { return e.out }
+// hide takes the native keys out of the schema that are neither to be shown nor
+// the key itself, and returns them all.
+func (b *blinding) hide(natives []native) (keys []NativeKey) {
+	holders := map[*rawjson.Value]bool{}
+	for _, n := range natives {
+		isKey := len(n.Path) == 1 && n.Path[0] == KeyProperty
+		n.Shown = n.Shown || isKey
+		switch {
+		case n.holder == nil || isKey:
+		case n.Shown || holders[n.holder]:
+			n.Shown = true
+		default:
+			holders[n.holder] = true
+			n.hide(b.root, b.refs, &b.edits)
+		}
+		if n.Shown && !isKey {
+			n.mend(&b.edits)
+		}
+		keys = append(keys, n.NativeKey)
+	}
+	return keys
+}
+
+// finish completes the edits, and makes sure that no reference leads to what
+// they change.
+func (b *blinding) finish() error {
+	if err := b.checkReferences(); err != nil {
+		return err
+	}
+	return b.addDefinitions()
+}
+
+// describeOwnKey puts our description before the one that a tool's own key
+// property has, or in its place where that asks for a new key for each request.
+// The property has to take derived keys.
+func describeOwnKey(property *rawjson.Value, edits *rawjson.Edits) error {
+	if err := takesKeys(property); err != nil {
+		return err
+	}
+	if property.Is("true") {
+		edits.Replace(property.Start, property.End, keySchema())
+		return nil
+	}
+	text := keyText
+	description := property.Get("description")
+	if own, ok := description.Text(); ok && own != "" && !mintsKeys(own) {
+		text += "\n\n" + own
+	}
+	if description != nil {
+		edits.Replace(description.Start, description.End, rawjson.Quote(text))
+		return nil
+	}
+	edits.Append(property, slices.Concat([]byte(`"description":`), rawjson.Quote(text)))
+	return nil
+}
+
+// mend replaces the description of a native key that stays in the offered
+// schema, where it asks for a new key for each request.
+func (n *native) mend(edits *rawjson.Edits) {
+	description := n.schema.Get("description")
+	if own, ok := description.Text(); ok && mintsKeys(own) {
+		edits.Replace(description.Start, description.End, rawjson.Quote(shownNativeText))
+	}
+}
+
+// admitOutcome edits the output schema so that it takes OutcomeProperty as an
+// optional member, where it does not anyway; false where it cannot be made to
+// without changing what else the schema accepts. It edits nothing then.
+func admitOutcome(output *rawjson.Value, edits *rawjson.Edits) bool {
+	if !output.IsObject() || !hasType(output, "object") {
+		return false
+	}
+	b := newBlinding(output, []addition{{name: OutcomeProperty, schema: outcomeSchema(), object: true}})
+	if b.blind(output, &b.edits) != nil {
+		return false
+	}
+	if ownBase(output) && (closed(output) || !b.edits.Empty()) {
+		return false // clients keep one schema for each id, and another tool may have it too
+	}
+	if closed(output) {
+		appendTo(output, "properties", slices.Concat(rawjson.Quote(OutcomeProperty), []byte(":"), outcomeSchema()), &b.edits)
+	}
+	if b.finish() != nil {
+		return false
+	}
+	edits.Add(b.edits)
+	return true
+}

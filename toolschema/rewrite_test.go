@@ -79,10 +79,10 @@ func TestReadOnlyToolsAreNeverRewritten(t *testing.T) {
 		assert.Equal(t, definition, string(tool.Definition))
 		assert.Empty(t, tool.Problem)
 		assert.False(t, tool.Keyed())
-		assert.False(t, tool.Native)
+		assert.Empty(t, tool.Natives)
 		assert.False(t, tool.AnnotatesOutput)
 		call := parseCall(t, `{"name":"get_x","arguments":{"idempotency_key":"k"}}`)
-		kept := strings.Contains(string(call.Forward(tool, "")), "idempotency_key")
+		kept := strings.Contains(string(call.Forward(tool, "", "")), "idempotency_key")
 		assert.Equal(t, strings.Contains(schema, "idempotency_key"), kept, "a key stays only where the schema has it")
 	}
 }
@@ -98,56 +98,72 @@ func TestUnreadableDefinitionsAreErrors(t *testing.T) {
 func TestShapesThatCannotTakeAKeyAreNamed(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
-		`null`:                             "is unreadable",
-		`true`:                             "is unreadable",
-		`{"type":"string"}`:                "type other than object",
-		`{"type":["array","null"]}`:        "type other than object",
-		`{"properties":[]}`:                "unreadable properties",
-		`{"required":true}`:                "required that is not a list",
-		`{"required":["idempotency_key"]}`: "requires idempotency_key",
-		`{"$ref":"#/$defs/a"}`:             "has $ref at its root",
-		`{"const":{}}`:                     "has const at its root",
-		`{"enum":[{}]}`:                    "has enum at its root",
-		`{"anyOf":[{"additionalProperties":false}]}`:                                  "root anyOf",
-		`{"oneOf":[{"maxProperties":1}]}`:                                             "root oneOf",
-		`{"allOf":[{"$ref":"https://a.example/b"}]}`:                                  "root allOf",
-		`{"not":{"minProperties":3}}`:                                                 "root not",
-		`{"if":{"properties":{"idempotency_key":{}}}}`:                                "root if",
-		`{"dependentRequired":{"a":["idempotency_key"]}}`:                             "dependentRequired",
-		`{"dependentSchemas":{"a":{"additionalProperties":false}}}`:                   "dependentSchemas",
-		`{"dependencies":{"idempotency_key":["a"]}}`:                                  "dependencies",
-		`{"patternProperties":{"_key$":{"type":"integer"}}}`:                          "patternProperties",
-		`{"patternProperties":{"(?!x)":{}}}`:                                          "patternProperties",
-		`{"patternProperties":[]}`:                                                    "patternProperties",
-		`{"propertyNames":{"maxLength":5}}`:                                           "propertyNames",
-		`{"propertyNames":{"format":"uuid"}}`:                                         "propertyNames",
-		`{"propertyNames":{"enum":["a","idempotency_key"]}}`:                          "propertyNames",
-		`{"dependencies":{"a":{"maxProperties":2}}}`:                                  "dependencies",
-		`{"$id":"%zz","properties":{"a":{"$ref":"s.json"}}}`:                          "recursive reference",
-		`{"patternProperties":{"(?!\n` + strings.Repeat("long", 30) + `)":{}}}`:       "patternProperties",
-		`{"propertyNames":false}`:                                                     "propertyNames",
-		`{"maxProperties":1.5}`:                                                       "maxProperties of 1.5",
-		`{"$schema":"http://json-schema.org/draft-03/schema#"}`:                       "draft 03",
-		`{"properties":{"a":{"items":{"$ref":"#"}}}}`:                                 "recursive reference",
-		`{"properties":{"a":{"items":{"$\u0072ef":"#"}}}}`:                            "recursive reference",
-		`{"$anchor":"me","properties":{"a":{"$ref":"#me"}}}`:                          "recursive reference",
-		`{"$dynamicAnchor":"me","properties":{"a":{"$dynamicRef":"#me"}}}`:            "recursive reference",
-		`{"$id":"https://a.example/s.json","properties":{"a":{"$ref":"s.json"}}}`:     "recursive reference",
-		`{"id":"https://a.example/s.json#","properties":{"a":{"$ref":"/x/s.json#"}}}`: "recursive reference",
-		`{"properties":{"idempotency_repeat_of":{}}}`:                                 "property idempotency_repeat_of of its own",
-		`{"properties":{"idempotency_key":{"type":"integer"}}}`:                       "does not take any string",
-		`{"properties":{"idempotency_key":{"enum":["a"]}}}`:                           "does not take any string",
-		`{"properties":{"idempotency_key":{"anyOf":[{"type":"null"}]}}}`:              "does not take any string",
-		`{"properties":{"idempotency_key":{"maxLength":20}}}`:                         "no more than 20 characters",
-		`{"properties":{"idempotency_key":false}}`:                                    "no schema that can be described",
+		`null`:                              "is unreadable",
+		`true`:                              "is unreadable",
+		`{"type":"string"}`:                 "type other than object",
+		`{"type":["array","null"]}`:         "type other than object",
+		`{"properties":[]}`:                 "properties that are no object",
+		`{"properties":{"a":{},"a":{}}}`:    "property \"a\" twice",
+		`{"type":"object","type":"object"}`: "member \"type\" twice",
+		`{"required":true}`:                 "required that is not a list",
+		`{"required":["idempotency_key"]}`:  "has a required with idempotency_key",
+		`{"const":{}}`:                      "has const with an object",
+		`{"enum":[null,{}]}`:                "has enum with an object",
+		`{"anyOf":[{"const":{"a":1}}]}`:     "has const with an object",
+		`{"anyOf":{}}`:                      "anyOf that is no list",
+		`{"not":7}`:                         "subschema that is none",
+		`{"$ref":"#/$defs/a"}`:              "has $ref at its root",
+		`{"$ref":"https://a.example/b"}`:    "has $ref at its root",
+		`{"$ref":"#/$defs/a","required":["b"],"$defs":{"a":{}}}`:              "has $ref at its root",
+		`{"allOf":[{"$ref":"https://a.example/b"}]}`:                          "cannot be followed",
+		`{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#/$defs/a"}}}`: "leads to itself",
+		`{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$id":"https://a.example/x","additionalProperties":false,"properties":{"b":{"$ref":"#/$defs/a"}}}}}`: "has an id, and references relative to it",
+		`{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$dynamicAnchor":"x","additionalProperties":false,"properties":{"b":{"$dynamicRef":"#x"}}}}}`:        "dynamic references",
+		`{"allOf":[{"$dynamicRef":"#x"}]}`:                                                                     "has $dynamicRef where",
+		`{"allOf":[{"additionalProperties":false}],"properties":{"a":{"$ref":"#/allOf/0"}}}`:                   "recursive reference",
+		`{"propertyNames":{"maxLength":5,"anyOf":[{}]},"properties":{"a":{"$ref":"#/propertyNames/anyOf/0"}}}`: "into propertyNames",
+		`{"$defs":[],"allOf":[{"$ref":"#/x"}],"x":{"additionalProperties":false}}`:                             "has $defs that are no object",
+		`{"if":{"properties":{"idempotency_key":{}}}}`:                                                         "property idempotency_key of its own in one place",
+		`{"oneOf":[{"required":["idempotency_repeat_of"]}]}`:                                                   "has a required with idempotency_key",
+		`{"dependentRequired":{"a":["idempotency_key"]}}`:                                                      "dependentRequired",
+		`{"dependentSchemas":[]}`:                                                                              "dependentSchemas that is no object",
+		`{"dependencies":{"idempotency_key":["a"]}}`:                                                           "dependencies",
+		`{"patternProperties":{"_key$":{"type":"integer"}}}`:                                                   "patternProperties",
+		`{"patternProperties":{"_key$":{"minLength":9}}}`:                                                      "patternProperties",
+		`{"patternProperties":{"_key$":{"format":"uuid"}}}`:                                                    "patternProperties",
+		`{"patternProperties":{"(?!x)":{"type":"integer"}}}`:                                                   "patternProperties",
+		`{"patternProperties":{"\\Akey":false}}`:                                                               "patternProperties",
+		`{"patternProperties":[]}`:                                                                             "patternProperties",
+		`{"patternProperties":{"(?!\n` + strings.Repeat("long", 30) + `)":false}}`:                             "patternProperties",
+		`{"maxProperties":1.5}`:                                                                                "maxProperties of 1.5",
+		`{"minProperties":-1}`:                                                                                 "minProperties of -1",
+		`{"minProperties":"1"}`:                                                                                "minProperties of",
+		`{"$schema":"http://json-schema.org/draft-03/schema#"}`:                                                "draft 03",
+		`{"properties":{"a":{"items":{"$ref":"#"}}}}`:                                                          "recursive reference",
+		`{"properties":{"a":{"items":{"$\u0072ef":"#"}}}}`:                                                     "recursive reference",
+		`{"properties":{"a":{"$recursiveRef":"#"}}}`:                                                           "recursive reference",
+		`{"$anchor":"me","properties":{"a":{"$ref":"#me"}}}`:                                                   "recursive reference",
+		`{"$dynamicAnchor":"me","properties":{"a":{"$dynamicRef":"#me"}}}`:                                     "recursive reference",
+		`{"$id":"https://a.example/s.json","properties":{"a":{"$ref":"s.json"}}}`:                              "recursive reference",
+		`{"$id":"https://a.example/s.json","properties":{"a":{"$ref":"https://a.example/s.json#"}}}`:           "recursive reference",
+		`{"id":"https://a.example/s.json#","properties":{"a":{"$ref":"/x/s.json#"}}}`:                          "recursive reference",
+		`{"$id":"%zz","properties":{"a":{"$ref":"s.json"}}}`:                                                   "recursive reference",
+		`{"properties":{"idempotency_repeat_of":{}}}`:                                                          "property idempotency_repeat_of of its own",
+		`{"properties":{"idempotency_key":{"type":"integer"}}}`:                                                "does not take any string",
+		`{"properties":{"idempotency_key":{"enum":["a"]}}}`:                                                    "does not take any string",
+		`{"properties":{"idempotency_key":{"anyOf":[{"type":"null"}]}}}`:                                       "does not take any string",
+		`{"properties":{"idempotency_key":{"maxLength":20}}}`:                                                  "no more than 20 characters",
+		`{"properties":{"idempotency_key":{"minLength":40}}}`:                                                  "no fewer than 40 characters",
+		`{"properties":{"idempotency_key":{"pattern":"^ik_"}}}`:                                                "a UUID does not match",
+		`{"properties":{"idempotency_key":false}}`:                                                             "no schema that can be described",
 	} {
 		definition := `{"name":"create_x","inputSchema":` + schema + `}`
-		tool := rewrite(t, Policy{}, definition)
+		tool := rewrite(t, Policy{OnProblem: OnProblemHarness}, definition)
 		assert.Contains(t, tool.Problem, "inputSchema ", schema)
 		assert.Contains(t, tool.Problem, want, schema)
 		assert.NotContains(t, tool.Problem, "\n")
 		assert.Equal(t, definition, string(tool.Definition), "what has a problem is not touched")
-		assert.False(t, tool.Native)
+		assert.Empty(t, tool.Natives)
 	}
 	for definition, want := range map[string]string{
 		`{"name":"create_x"}`: "inputSchema",
@@ -192,12 +208,12 @@ func TestCountedSchemasCountTheKeyAndDoWithoutRepeat(t *testing.T) {
 func TestItsOwnKeyBecomesRequiredAndKeepsItsSchema(t *testing.T) {
 	t.Parallel()
 	for own, want := range map[string]string{
-		`{"type":"string","description":"Theirs.","pattern":"x"}`: `{"type":"string","description":%q,"pattern":"x"}`,
-		`{"anyOf":[{"type":"string"},{"type":"null"}]}`:           `{"anyOf":[{"type":"string"},{"type":"null"}],"description":%q}`,
+		`{"type":"string","description":"Theirs.","pattern":"^[0-9a-f-]+$"}`: `{"type":"string","description":%q,"pattern":"^[0-9a-f-]+$"}`,
+		`{"anyOf":[{"type":"string"},{"type":"null"}]}`:                      `{"anyOf":[{"type":"string"},{"type":"null"}],"description":%q}`,
 	} {
 		tool := rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"properties":{"idempotency_key":`+own+`,"a":{}},"maxProperties":2}}`)
 		require.Empty(t, tool.Problem)
-		assert.True(t, tool.Native)
+		assert.Equal(t, ownKey.Natives, tool.Natives)
 		text := keyText
 		if strings.Contains(own, "Theirs.") {
 			text += "\n\nTheirs."
@@ -207,7 +223,7 @@ func TestItsOwnKeyBecomesRequiredAndKeepsItsSchema(t *testing.T) {
 	}
 	tool := rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"properties":{"idempotency_key":true},"required":["a","idempotency_key"]}}`)
 	assert.Contains(t, string(tool.Definition), `"required":["a","idempotency_key"]`)
-	assert.True(t, tool.Native)
+	assert.Equal(t, ownKey.Natives, tool.Natives)
 }
 
 func TestOutputSchemas(t *testing.T) {
@@ -221,8 +237,13 @@ func TestOutputSchemas(t *testing.T) {
 		`{"unevaluatedProperties":false}`:                                `{"unevaluatedProperties":false,"properties":{` + added + `}}`,
 		`{"properties":{"idempotency":{}}}`:                              "",
 		`{"maxProperties":3}`:                                            "",
+		`{"$ref":"#/$defs/a","$defs":{"a":{}}}`:                          `{"$ref":"#/$defs/a","$defs":{"a":{}}}`,
 		`{"$ref":"#/$defs/a"}`:                                           "",
-		`{"anyOf":[{"additionalProperties":false}]}`:                     "",
+		`{"anyOf":[{"additionalProperties":false}]}`:                     `{"anyOf":[{"additionalProperties":false,"properties":{"idempotency":{}}}]}`,
+		`{"anyOf":[{"const":{}}]}`:                                       "",
+		`{"patternProperties":{"^i":{"type":"object"}}}`:                 `{"patternProperties":{"^i":{"type":"object"}}}`,
+		`{"properties":{"a":{"$ref":"#"}}}`:                              `{"properties":{"a":{"$ref":"#"}}}`,
+		`{"properties":{"a":{"$ref":"#"}},"additionalProperties":false}`: "",
 		`{"type":"array"}`:                                               "",
 		`{"patternProperties":{"^i":{"type":"string"}}}`:                 "",
 	} {
@@ -234,7 +255,7 @@ func TestOutputSchemas(t *testing.T) {
 			want = schema
 		}
 		assert.Contains(t, string(tool.Definition), `"outputSchema":`+want, schema)
-		if tool.AnnotatesOutput {
+		if tool.AnnotatesOutput && schema != "" {
 			requireOutcomeRule(t, []byte(`{"outputSchema":`+schema+`}`), tool.Definition)
 		}
 	}
@@ -252,7 +273,10 @@ func TestWithKeysFromAHarnessNothingIsRewritten(t *testing.T) {
 		assert.Equal(t, definition, string(tool.Definition))
 		assert.Empty(t, tool.Problem)
 		assert.True(t, tool.Keyed())
-		assert.False(t, tool.Native)
+		for _, n := range tool.Natives {
+			assert.True(t, n.Shown)
+		}
+		assert.Equal(t, strings.Contains(definition, KeyProperty), len(tool.Natives) == 1)
 		assert.Equal(t, !tool.HasOutputSchema, tool.AnnotatesOutput)
 	}
 }

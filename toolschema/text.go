@@ -2,6 +2,7 @@ package toolschema
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -39,13 +40,32 @@ const keyText = "Names the one effect that this call is meant to have, as verb:t
 	ExampleKey + ". Use one key per intended effect. On any retry, timeout or unknown result send the SAME key. " +
 	"Use a new key only for a new intent. Put no personal data in it."
 
+// mintedText takes back what a tool's own description says to the contrary.
+const mintedText = "Whatever is said above of new keys: a retry has the SAME key."
+
+// shownNativeText describes a native key that stays in the schema although its
+// value is filled in.
+const shownNativeText = "Filled in from " + KeyProperty + "; any value will do."
+
+// minting are the ways in which descriptions ask for a new key for each request:
+// "a unique value per request", "generate a new UUID for every call", "must be
+// different each time".
+var minting = regexp.MustCompile(`(?i)\b(unique|new|fresh|random|different|distinct|own|generate\w*|uuid)\b[^.;\n]{0,60}\b(each|every|per|any)\b[^.;\n]{0,30}\b(request|call|invocation|attempt|try|time|submission|operation|execution)s?\b|` +
+	`\b(each|every|per|any)\b[^.;\n]{0,30}\b(request|call|invocation|attempt|try|time|submission|execution)s?\b[^.;\n]{0,60}\b(unique|new|fresh|random|different|distinct|own)\b|` +
+	`\b(never|not|don't)\b[^.;\n]{0,20}\bre-?us(e|ing)\b`)
+
+// mintsKeys reports whether the description of a key tells the caller to make a
+// new one for each request, which is the one thing that a key must prevent.
+func mintsKeys(text string) bool { return minting.MatchString(text) }
+
 const repeatText = "Only when a call was refused as a duplicate of an earlier one and is really wanted a second time: " +
-	"the operation_id named in that refusal."
+	"the operation_id named in that refusal. Else leave it out, or empty."
 
 const outcomeText = "Present on a replayed answer: when the call was executed, and that it was not executed again."
 
 // keySchema is a plain string property. Strict modes of model APIs refuse
-// pattern and format, so neither is used.
+// pattern and format, so neither is used; where they refuse lengths as well, the
+// clients that switch them on take lengths out.
 func keySchema() []byte {
 	return fmt.Appendf(nil, `{"type":"string","minLength":%d,"maxLength":%d,"description":%s}`,
 		MinKeyLength, MaxKeyLength, rawjson.Quote(keyText))
@@ -68,6 +88,9 @@ func (p Policy) policyText() string {
 	}
 	return line + "."
 }
+
+// shortPolicyText stands in its place where a description has no room for more.
+const shortPolicyText = "Send the same " + KeyProperty + " on any retry."
 
 // policyMeta is the same for programs that plan calls.
 func (p Policy) policyMeta(d Decision) []byte {

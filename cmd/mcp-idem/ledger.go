@@ -19,7 +19,7 @@ import (
 
 // ledgerFlags are what every command on a ledger takes.
 type ledgerFlags struct {
-	settings
+	ledgerSetting
 	json bool
 }
 
@@ -45,7 +45,7 @@ func ledgerCommand() *cobra.Command {
 }
 
 func (f *ledgerFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.ledger, "ledger", "", "the ledger's `file` (default "+shownLedgerPath+")")
+	f.ledgerSetting.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON, one object a line")
 }
 

@@ -50,7 +50,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitFine
 	}
-	fmt.Fprintf(stderr, "mcp-idem: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	// What the server or its files have said may be in it.
+	fmt.Fprintf(stderr, "mcp-idem: %s\n", plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	return exitCode(err)
 }
 
@@ -86,12 +87,15 @@ is told EFFECT_UNKNOWN in place of an error.`,
   # for instance, in Claude Code:
   claude mcp add memory -- mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory
 
+  # which of a server's tools will ask for a key, and why:
+  mcp-idem tools -- npx -y @modelcontextprotocol/server-memory
+
   # what happened, and what is unknown:
   mcp-idem ledger list --state unknown`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return usagef("say what to do: wrap, ledger, demo or version; see mcp-idem --help")
+			return usagef("say what to do: wrap, tools, ledger, demo or version; see mcp-idem --help")
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -103,7 +107,7 @@ is told EFFECT_UNKNOWN in place of an error.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s: %w; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
 	})
-	root.AddCommand(wrapCommand(), ledgerCommand(), demoCommand(), versionCommand())
+	root.AddCommand(wrapCommand(), toolsCommand(), ledgerCommand(), demoCommand(), versionCommand())
 	return root
 }
 

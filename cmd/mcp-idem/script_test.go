@@ -129,7 +129,7 @@ func (p *play) launch(_ bool, name string, args []string) error {
 
 // changeable are the variables that a script may set for the gateways that it
 // starts.
-var changeable = []string{"MCP_IDEM_LEDGER", "MCP_IDEM_CALL_TIMEOUT", "MCP_IDEM_KEYS", "XDG_STATE_HOME"}
+var changeable = []string{"MCP_IDEM_LEDGER", "MCP_IDEM_CALL_TIMEOUT", "MCP_IDEM_KEYS", "MCP_IDEM_NATIVE_KEY", "XDG_STATE_HOME"}
 
 // variables are the environment of a gateway: the script's own at its beginning,
 // with what it has changed since. Of two values of one name the later counts.

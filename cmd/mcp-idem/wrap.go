@@ -22,8 +22,9 @@ func wrapCommand() *cobra.Command {
 		Use:   "wrap [flags] -- COMMAND [ARG...]",
 		Short: "Protect one MCP server: serve it on stdio with its side effects safe to repeat",
 		Long: `wrap starts COMMAND, an MCP server that speaks stdio, and serves it on its own
-stdin and stdout. Tools with side effects ask for an idempotency_key; everything
-else passes through. COMMAND gets the environment of wrap, less MCP_IDEM_*.
+stdin and stdout. Tools with side effects ask for an idempotency_key (mcp-idem
+tools shows which); everything else passes through. COMMAND gets the environment
+of wrap, less MCP_IDEM_*.
 
 Flags end at the first word that is none; the -- may be left out. Every flag is
 also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
@@ -32,12 +33,7 @@ also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
 
   # a tool that can be repeated without harm, and one that only reads:
   mcp-idem wrap --class 'set_*=SAFE_RETRY' --class 'peek=READ_ONLY' -- ./server --port-free`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("wrap: no command; give the server's own, for instance: mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory")
-			}
-			return nil
-		},
+		Args: needsCommand("wrap"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd); err != nil {
 				return err
@@ -45,9 +41,19 @@ also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
 			return wrap(cmd, &s, args)
 		},
 	}
-	s.register(cmd)
+	s.register(cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
 	return cmd
+}
+
+// needsCommand refuses a command line that does not say how to start the server.
+func needsCommand(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%[1]s: no command; give the server's own, for instance: mcp-idem %[1]s -- npx -y @modelcontextprotocol/server-memory", name)
+		}
+		return nil
+	}
 }
 
 func wrap(cmd *cobra.Command, s *settings, command []string) error {

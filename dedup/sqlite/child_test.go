@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -30,22 +32,56 @@ func child(t *testing.T, task string, args ...string) *exec.Cmd {
 
 func runChild() int {
 	args := strings.Split(os.Getenv(childVariable), "\n")
-	s, err := Open(args[1], Options{})
-	if err == nil {
-		switch args[0] {
-		case "open":
-			err = s.Close()
-		case "claim for ever":
-			err = claimForEver(s)
-		case "claim each":
-			err = claimEach(s, args[2])
-		}
-	}
-	if err != nil {
+	if err := runTask(args[0], args[1], args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+func runTask(task, path string, args []string) error {
+	if task == "migrate and wait" {
+		return migrateAndWait(path)
+	}
+	s, err := Open(path, Options{})
+	if err != nil {
+		return err
+	}
+	switch task {
+	case "open":
+		return s.Close()
+	case "claim for ever":
+		return claimForEver(s)
+	case "claim each":
+		return claimEach(s, args[0])
+	}
+	return fmt.Errorf("no task is called %q", task)
+}
+
+// migrateAndWait does all of a migration but to commit it, prints the version that
+// the ledger has within the transaction, and waits for the end of its input.
+func migrateAndWait(path string) error {
+	db, err := sql.Open("sqlite", dsn(path, toCreate, DefaultBusyTimeout))
+	if err != nil {
+		return err
+	}
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	if err := execute(conn, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if err := migrate(conn, oldestVersion); err != nil {
+		return err
+	}
+	version, err := identify(conn, path)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("[%d]\n", version)
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // claimForEver claims new keys and prints each once it is acknowledged.

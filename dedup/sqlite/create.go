@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,24 +14,14 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-//go:embed schema.sql
-var schema string
-
-const (
-	// applicationID marks a SQLite file as a ledger: "mcid".
-	applicationID = 0x6d636964
-	// schemaVersion is the version of schema.sql. A change to it that an older
-	// program cannot live with raises the number.
-	schemaVersion = 1
-)
-
 // creating keeps apart, within this process, the moment in which an empty file
 // is made and closed, and the opening of it by SQLite: closing any descriptor
 // of a file drops all POSIX locks that the process holds on it.
 var creating sync.Mutex
 
-// prepare makes sure that a ledger of a known version stands at the path, and
-// makes one where nothing stands. Several processes may do so at once.
+// prepare makes sure that a ledger of this program's version stands at the path:
+// it makes one where nothing stands, and migrates an older one. Several processes
+// may do so at once.
 func prepare(path string, o Options) error {
 	if err := checkPlace(path); err != nil {
 		return err
@@ -53,13 +41,16 @@ func prepare(path string, o Options) error {
 		return err
 	}
 	defer conn.Close()
-	if fresh, err := identify(conn, path); err != nil || !fresh {
+	found, err := identify(conn, path)
+	if err != nil || found == schemaVersion {
 		return err
 	}
-	if err := useLog(conn, o.BusyTimeout); err != nil {
-		return err
+	if found == 0 {
+		if err := useLog(conn, o.BusyTimeout); err != nil {
+			return err
+		}
 	}
-	return create(conn, path, o.Now())
+	return upgrade(conn, path, o.Now())
 }
 
 // locate makes the folder of a ledger, and returns the path by which every process
@@ -121,25 +112,6 @@ func touch(path string) error {
 	return errors.Join(f.Close(), syncFolder(filepath.Dir(path)))
 }
 
-// identify tells a ledger from an empty file, and fails for everything else.
-func identify(conn *sql.Conn, path string) (fresh bool, err error) {
-	var id, version, tables int
-	const query = `SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-		(SELECT count(*) FROM sqlite_schema)`
-	if err := conn.QueryRowContext(context.Background(), query).Scan(&id, &version, &tables); err != nil {
-		return false, err
-	}
-	switch {
-	case id == 0 && version == 0 && tables == 0:
-		return true, nil
-	case id != applicationID:
-		return false, &OpenError{Path: path, Problem: "is another program's SQLite database", Remedy: "give another path"}
-	case version != schemaVersion:
-		return false, &VersionError{Found: version, Known: schemaVersion}
-	}
-	return false, nil
-}
-
 // useLog puts a new file into WAL mode. SQLite does not wait for the lock that
 // this needs, so that processes which start at once have to try again.
 func useLog(conn *sql.Conn, patience time.Duration) error {
@@ -157,32 +129,4 @@ func useLog(conn *sql.Conn, patience time.Duration) error {
 		}
 		<-time.After(5 * time.Millisecond)
 	}
-}
-
-// create writes the schema and the secret, unless another process was faster.
-func create(conn *sql.Conn, path string, now time.Time) (err error) {
-	exec := func(query string, args ...any) {
-		if err == nil {
-			_, err = conn.ExecContext(context.Background(), query, args...)
-		}
-	}
-	if exec("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_, _ = conn.ExecContext(context.Background(), "ROLLBACK") // err says what went wrong
-		}
-	}()
-	fresh, err := identify(conn, path)
-	if fresh {
-		var secret [32]byte
-		_, _ = rand.Read(secret[:]) // never fails (crypto/rand)
-		exec(schema)
-		exec("INSERT INTO meta (only, secret, since) VALUES (1, ?, ?)", secret[:], now.UnixMilli())
-		exec(fmt.Sprintf("PRAGMA application_id=%d", applicationID))
-		exec(fmt.Sprintf("PRAGMA user_version=%d", schemaVersion))
-	}
-	exec("COMMIT")
-	return err
 }

@@ -16,8 +16,10 @@
 //
 // # Compatibility
 //
-// The file carries an application id and a schema version. A program refuses a
+// The file carries an application id and a schema version. Opening a ledger of an
+// older version migrates it, in one transaction and for good. A program refuses a
 // version that it does not know when it opens the file, and within every
 // transaction that writes, because another program may have migrated the file
-// meanwhile.
+// meanwhile: from then on the older one goes on reading, but must be restarted as
+// the newer one to write.
 package sqlite

@@ -34,15 +34,26 @@ func (e *OpenError) Error() string {
 // Unwrap returns the cause.
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// A VersionError says that a ledger has a schema that this program does not
-// know.
+// A VersionError says that a ledger has a schema that this program cannot write.
 type VersionError struct {
 	Found int // the ledger's version
 	Known int // this program's version
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("the ledger has schema version %d and this program knows %d: use the newer program everywhere", e.Found, e.Known)
+	return fmt.Sprintf("the ledger has schema version %d and this program knows %d: %s", e.Found, e.Known, e.remedy())
+}
+
+// remedy is what a person can do about it. Only a ledger that was replaced from
+// outside gets older while it is open.
+func (e *VersionError) remedy() string {
+	switch {
+	case e.Found > e.Known:
+		return "use the newer program everywhere"
+	case e.Found < oldestVersion:
+		return "put back a backup of it, for no program makes such a ledger"
+	}
+	return "restart, so that it is migrated"
 }
 
 // explain turns the failure to open a file into what a person can do about it.
@@ -55,7 +66,7 @@ func explain(path string, err error) error {
 	var version *VersionError
 	switch code := primaryCode(err); {
 	case errors.As(err, &version):
-		problem, remedy = fmt.Sprintf("has schema version %d, and this program knows %d", version.Found, version.Known), "use the newer program everywhere"
+		problem, remedy = fmt.Sprintf("has schema version %d, and this program knows %d", version.Found, version.Known), version.remedy()
 	case code == lib.SQLITE_NOTADB:
 		problem, remedy = "is not a ledger, nor any SQLite database", "give the path of a ledger, or of a file that does not exist yet"
 	case code == lib.SQLITE_CORRUPT:

@@ -12,7 +12,7 @@ import (
 // number comes first.
 const columns = `o.number, o.id, o.lookup, o.loose, o.content, o.fingerprint, o.fingerprint_version,
 s.namespace, s.upstream, s.account, s.tool, o.key_hint, o.class, o.state, o.move, o.attempt, o.doubt, o.owner, o.open_until,
-o.created_at, o.claimed_at, o.settled_at, o.window, o.is_error, o.reason, o.kept, o.repeat_of, o.replays, o.provenance`
+o.created_at, o.claimed_at, o.settled_at, o.window, o.is_error, o.reason, o.kept, o.repeat_of, o.replays, o.provenance, o.downstream`
 
 const fromOperations = ` FROM operations o JOIN scopes s ON s.number = o.scope `
 
@@ -31,14 +31,14 @@ func (r *row) targets() []any {
 		&e.Scope.Namespace, &e.Scope.Upstream, &e.Scope.Account, &e.Scope.Tool, &e.KeyHint, &e.Class,
 		&e.State, &e.Row, &e.Attempt, &e.Doubt, bytesInto(e.Owner[:]), timeInto{&e.OpenUntil},
 		timeInto{&e.CreatedAt}, timeInto{&e.ClaimedAt}, timeInto{&e.SettledAt}, millisInto{&e.Window},
-		&e.IsError, &e.Reason, &e.Kept, bytesInto(e.RepeatOf[:]), &e.Replays, &e.Provenance,
+		&e.IsError, &e.Reason, &e.Kept, bytesInto(e.RepeatOf[:]), &e.Replays, &e.Provenance, &e.Downstream,
 	}
 }
 
 // changing are the columns that a change may write, in the order of changes.
 var changing = []string{
 	"content", "fingerprint", "fingerprint_version", "class", "state", "move", "attempt", "doubt", "owner", "open_until",
-	"claimed_at", "settled_at", "window", "is_error", "reason", "kept", "repeat_of", "replays", "provenance",
+	"claimed_at", "settled_at", "window", "is_error", "reason", "kept", "repeat_of", "replays", "provenance", "downstream",
 }
 
 // changes are the values of the columns that a change may write.
@@ -46,7 +46,7 @@ func changes(e *dedup.Entry) []any {
 	return []any{
 		e.Content[:], e.Fingerprint[:], e.FingerprintVersion, e.Class, int(e.State), int(e.Row), e.Attempt, int(e.Doubt), e.Owner[:], millis(e.OpenUntil),
 		millis(e.ClaimedAt), millis(e.SettledAt), e.Window.Milliseconds(), e.IsError, string(e.Reason), int(e.Kept),
-		operationOrNull(e.RepeatOf), e.Replays, bytesOrNull(e.Provenance),
+		operationOrNull(e.RepeatOf), e.Replays, bytesOrNull(e.Provenance), e.Downstream,
 	}
 }
 

@@ -61,6 +61,7 @@ CREATE TABLE operations (
     repeat_of           BLOB CHECK (repeat_of IS NULL OR length(repeat_of) = 16),
     replays             INTEGER NOT NULL CHECK (replays >= 0),
     provenance          BLOB,
+    downstream          TEXT NOT NULL DEFAULT '' CHECK (length(CAST(downstream AS BLOB)) <= 255),
     -- One tree finds an operation by its lookup and, under another upstream or
     -- account, by its key alone: a lookup has but one loose digest.
     UNIQUE (loose, lookup)
@@ -102,6 +103,15 @@ WHEN NEW.attempt = OLD.attempt
    OR NEW.fingerprint_version <> OLD.fingerprint_version OR NEW.repeat_of IS NOT OLD.repeat_of)
 BEGIN
     SELECT RAISE(ABORT, 'what an operation does changes only with a new claim');
+END;
+
+-- downstream is the form in which all attempts that may have executed have carried
+-- a key. A claim by row 1 begins anew; one by row 17 may end it, and none other.
+CREATE TRIGGER operations_keep_their_downstream BEFORE UPDATE OF downstream ON operations
+WHEN NEW.downstream <> OLD.downstream
+ AND (NEW.attempt = OLD.attempt OR (OLD.state = 4 AND (NEW.move <> 17 OR NEW.downstream <> '')))
+BEGIN
+    SELECT RAISE(ABORT, 'the form of the key downstream changes only with a new claim');
 END;
 
 -- doubt is 0 where every earlier attempt was proven not to have executed, else

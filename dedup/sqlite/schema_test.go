@@ -23,26 +23,14 @@ func newFile(t *testing.T) *sql.Conn {
 	s, err := Open(path, Options{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	db, err := sql.Open("sqlite", dsn(path, toWrite, time.Second))
-	require.NoError(t, err)
-	conn, err := db.Conn(context.Background())
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, conn.Close())
-		require.NoError(t, db.Close())
-	})
+	conn := openFile(t, path)
 	mustExec(t, conn, "BEGIN") // and never committed
 	return conn
 }
 
 func mustExec(t *testing.T, conn *sql.Conn, query string, args ...any) {
 	t.Helper()
-	require.NoError(t, run(conn, query, args...), query)
-}
-
-func run(conn *sql.Conn, query string, args ...any) error {
-	_, err := conn.ExecContext(context.Background(), query, args...)
-	return err
+	require.NoError(t, execute(conn, query, args...), query)
 }
 
 // put writes an operation as it is, with rows that refer to it.
@@ -179,7 +167,7 @@ func TestOperationsBeginRunning(t *testing.T) {
 			}
 			lawful := slices.ContainsFunc(dedup.Moves, func(m dedup.Move) bool { return m.From == 0 && m.To == state && m.Row == row })
 			mustExec(t, conn, "INSERT OR IGNORE INTO scopes (number, namespace, upstream, account, tool) VALUES (1, '', '', '', '')")
-			err := run(conn, insertOperation, append(names(&e, 1), changes(&e)...)...)
+			err := execute(conn, insertOperation, append(names(&e, 1), changes(&e)...)...)
 			require.Equal(t, lawful, err == nil, "%s by row %d: %v", state, row, err)
 		}
 	}
@@ -190,6 +178,7 @@ func TestSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	conn := newFile(t)
 	e := running("kept")
+	e.Downstream = "params.client_token"
 	put(t, conn, e)
 	mustExec(t, conn, "INSERT INTO scopes (number, namespace, upstream, account, tool) VALUES (2, 'other', '', '', '')")
 	copyOf := func(id string) string {
@@ -211,6 +200,8 @@ func TestSchemaRefuses(t *testing.T) {
 		"other arguments":                "UPDATE operations SET fingerprint = randomblob(32)",
 		"another algorithm":              "UPDATE operations SET fingerprint_version = 2",
 		"another repeat":                 "UPDATE operations SET repeat_of = randomblob(16)",
+		"another form downstream":        "UPDATE operations SET downstream = 'x'",
+		"no form downstream any more":    "UPDATE operations SET downstream = ''",
 		"open while running":             "UPDATE operations SET open_until = 1",
 		"settled while running":          "UPDATE operations SET settled_at = 1",
 		"a scope that does not exist":    "UPDATE operations SET scope = 3",
@@ -227,12 +218,53 @@ func TestSchemaRefuses(t *testing.T) {
 		"no secret":                      "DELETE FROM meta",
 		"text for a number":              "UPDATE operations SET claimed_at = 'yesterday'",
 	} {
-		require.Error(t, run(conn, query), name)
+		require.Error(t, execute(conn, query), name)
 	}
 	var untouched int
 	require.NoError(t, conn.QueryRowContext(context.Background(),
 		"SELECT count(*) FROM operations JOIN events ON operation = operations.number JOIN results USING (operation) WHERE id = ?", e.ID[:]).Scan(&untouched))
 	assert.Equal(t, 1, untouched)
+}
+
+// TestTheFormDownstreamIsHeld tries every form with every claim.
+func TestTheFormDownstreamIsHeld(t *testing.T) {
+	t.Parallel()
+	conn := newFile(t)
+	unknown, released := running("unknown"), running("released")
+	unknown.Downstream, released.Downstream = "a form", "a form"
+	put(t, conn, unknown)
+	put(t, conn, released)
+	mustExec(t, conn, "UPDATE operations SET state = 4, move = 8, settled_at = 0 WHERE id = ?", unknown.ID[:])
+	mustExec(t, conn, "UPDATE operations SET state = 5, move = 2, settled_at = 0 WHERE id = ?", released.ID[:])
+	mustExec(t, conn, "SAVEPOINT before")
+	for name, c := range map[string]struct {
+		of     dedup.Entry
+		row    dedup.Row
+		form   string
+		lawful bool
+	}{
+		"row 1 keeps it":               {released, 1, "a form", true},
+		"row 1 brings another":         {released, 1, "another", true},
+		"row 1 brings none":            {released, 1, "", true},
+		"row 1 brings the longest":     {released, 1, strings.Repeat("x", dedup.MaxDownstreamBytes), true},
+		"row 1 brings one too long":    {released, 1, strings.Repeat("x", dedup.MaxDownstreamBytes+1), false},
+		"bytes are counted, not runes": {released, 1, strings.Repeat("é", dedup.MaxDownstreamBytes/2+1), false},
+		"row 16 keeps it":              {unknown, 16, "a form", true},
+		"row 16 brings another":        {unknown, 16, "another", false},
+		"row 16 ends it":               {unknown, 16, "", false},
+		"row 17 keeps it":              {unknown, 17, "a form", true},
+		"row 17 brings another":        {unknown, 17, "another", false},
+		"row 17 ends it":               {unknown, 17, "", true},
+	} {
+		doubt := c.row
+		if c.row == 1 {
+			doubt = 0
+		}
+		err := execute(conn, "UPDATE operations SET state = 1, move = ?1, attempt = attempt + 1, doubt = ?2, settled_at = NULL, downstream = ?3 WHERE id = ?4",
+			int(c.row), int(doubt), c.form, c.of.ID[:])
+		require.Equal(t, c.lawful, err == nil, "%s: %v", name, err)
+		mustExec(t, conn, "ROLLBACK TO before")
+	}
 }
 
 func TestOnlyReleasedOperationsAreDeleted(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"syscall"
+	"runtime"
 	"testing"
 	"time"
 
@@ -88,10 +88,14 @@ func (s *Store) kill() error {
 	return lost.kill()
 }
 
-// kill lets the lock go without the file. A child that another test is starting
-// has a copy of the lock until it executes, so nobody starts one meanwhile.
+// kill lets the lock go without the file, and waits until it is free. A child that
+// another test is starting has a copy of it for a moment more: the system lets the
+// parent go on before it closes what the child shall not have (execve(2)).
 func (o *owners) kill() error {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	return o.lock.Close()
+	err := o.lock.Close()
+	o.lock = nil
+	for alive := true; alive && err == nil; runtime.Gosched() {
+		alive, err = o.alive(o.self)
+	}
+	return err
 }

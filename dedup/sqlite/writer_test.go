@@ -223,20 +223,27 @@ func TestALockedLedgerFailsWithNothingWritten(t *testing.T) {
 	mustClaim(t, s, "key")
 }
 
-func TestANewerSchemaIsNotWritten(t *testing.T) {
+func TestAnotherSchemaIsNotWritten(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Options{})
-	migrate(t, s.info.Path, schemaVersion+1)
-	_, err := tryClaim(s, "key")
-	var version *VersionError
-	require.ErrorAs(t, err, &version)
-	assert.Equal(t, VersionError{Found: schemaVersion + 1, Known: schemaVersion}, *version)
-	migrate(t, s.info.Path, schemaVersion)
+	for found, remedy := range map[int]string{
+		schemaVersion + 1: "use the newer program everywhere",
+		schemaVersion - 1: "restart, so that it is migrated",
+		oldestVersion - 1: "put back a backup",
+	} {
+		setVersion(t, s.info.Path, found)
+		_, err := tryClaim(s, "key")
+		var version *VersionError
+		require.ErrorAs(t, err, &version)
+		assert.Equal(t, VersionError{Found: found, Known: schemaVersion}, *version)
+		assert.ErrorContains(t, err, remedy)
+	}
+	setVersion(t, s.info.Path, schemaVersion)
 	mustClaim(t, s, "key")
 }
 
-// migrate gives a ledger another version from outside.
-func migrate(t *testing.T, path string, version int) {
+// setVersion gives a ledger another version from outside.
+func setVersion(t *testing.T, path string, version int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", dsn(path, toWrite, time.Second))
 	require.NoError(t, err)
@@ -266,7 +273,7 @@ func TestAFullDiskFailsAndRecovers(t *testing.T) {
 	e := mustClaim(t, s, "key")
 	limit := func(pages int) {
 		require.NoError(t, s.write(context.Background(), func(tx *session) (outcome, error) {
-			return outcome{}, run(tx.conn, fmt.Sprintf("PRAGMA max_page_count=%d", pages))
+			return outcome{}, execute(tx.conn, fmt.Sprintf("PRAGMA max_page_count=%d", pages))
 		}))
 	}
 	complete := func(size int) error {

@@ -43,6 +43,7 @@ func testMembers(t *testing.T, b *bench) {
 		want = newEntry(b.store, asked, around.Now)
 		want.FingerprintVersion, want.Window, want.Class = 7, 1500*time.Millisecond, "SAFE_RETRY"
 		want.Scope = dedup.Scope{Namespace: "n'); --", Upstream: "u\x00v", Account: "💥", Tool: strings.Repeat("t", 4096)}
+		want.Downstream = strings.Repeat("d", dedup.MaxDownstreamBytes)
 		want.RepeatOf, want.Provenance, want.Replays = dedup.NewOperationID(), []byte(`{"session":"s"}`), 3
 		return evented(want), true
 	}))
@@ -55,9 +56,20 @@ func testMembers(t *testing.T, b *bench) {
 		return evented(want), true
 	}))
 	assert.Equal(t, want, get(t, b.store, want.ID))
-	want = settle(t, b.store, want.ID, dedup.SafeToRepeat)
+	want = settle(t, b.store, want.ID, dedup.SafeToRepeat, func(c *dedup.Change) { c.Entry.Downstream = "" })
 	assert.Equal(t, dedup.Row(17), want.Doubt)
 	assert.Equal(t, want, get(t, b.store, want.ID))
+}
+
+func testDownstreamTooLong(t *testing.T, b *bench) {
+	err := b.store.Claim(context.Background(), asked, func(around dedup.Surroundings) (dedup.Change, bool) {
+		e := newEntry(b.store, asked, around.Now)
+		e.Downstream = strings.Repeat("é", dedup.MaxDownstreamBytes/2+1)
+		return evented(e), true
+	})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, dedup.ErrAmbiguous)
+	assert.Nil(t, find(t, b.store, asked).Same)
 }
 
 func testNoClaim(t *testing.T, b *bench) {

@@ -45,6 +45,7 @@ func Run(t *testing.T, newLedger New) {
 		"info stays, and owners differ":                      testInfo,
 		"a claim inserts and is found":                       testInsert,
 		"every member of an entry is kept":                   testMembers,
+		"too long a form of the key downstream is refused":   testDownstreamTooLong,
 		"a claim that decides against it writes nothing":     testNoClaim,
 		"a decision may be asked again":                      testDecideTwice,
 		"one of many claims inserts":                         testRace,

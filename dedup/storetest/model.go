@@ -62,10 +62,11 @@ func (m *model) query(t *rapid.T) dedup.Query {
 
 func (m *model) claim(t *rapid.T) {
 	p, q, id := m.pick(t), m.query(t), dedup.NewOperationID()
+	downstream := rapid.SampledFrom([]string{"", "params.client_token", "idempotency_key raw"}).Draw(t, "downstream")
 	decide := func(around dedup.Surroundings) (dedup.Change, bool) {
 		if around.Same == nil {
 			e := newEntry(p.real, q, around.Now)
-			e.ID = id
+			e.ID, e.Downstream = id, downstream
 			return evented(e), true
 		}
 		e := *around.Same
@@ -73,7 +74,7 @@ func (m *model) claim(t *rapid.T) {
 			return dedup.Change{}, false
 		}
 		e = moved(e, dedup.Claimed, around.Now)
-		e.Content, e.RepeatOf, e.Owner = q.Content, q.RepeatOf, p.real.Info().Owner
+		e.Content, e.RepeatOf, e.Owner, e.Downstream = q.Content, q.RepeatOf, p.real.Info().Owner, downstream
 		return evented(e), true
 	}
 	around := m.both(t, p, func(s dedup.Store) (seen any, err error) {
@@ -105,6 +106,9 @@ func (m *model) move(t *rapid.T) {
 			seen = e
 			if fits(e, row) {
 				e = moved(e, row.Evidence, now)
+				if row.Row == 17 { // in another form than before
+					e.Downstream = ""
+				}
 			}
 			if open && e.State == dedup.Unknown {
 				e.OpenUntil = now.Add(time.Hour)

@@ -65,6 +65,7 @@ func testReclaim(t *testing.T, b *bench) {
 	q.Content = digest("other content")
 	again := claim(t, b.store, q)
 	assert.Equal(t, first.ID, again.ID, "it stays the same operation")
+	assert.NotEqual(t, first.Downstream, again.Downstream, "it begins anew")
 	assert.Equal(t, 2, again.Attempt)
 	assert.Equal(t, first.CreatedAt, again.CreatedAt)
 	assert.Equal(t, again, get(t, b.store, first.ID))

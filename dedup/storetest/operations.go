@@ -36,7 +36,8 @@ func newEntry(s dedup.Store, q dedup.Query, now time.Time) dedup.Entry {
 		ID: dedup.NewOperationID(), Lookup: q.Lookup, Loose: q.Loose, Content: q.Content, Fingerprint: digest("arguments"),
 		FingerprintVersion: 1, Scope: dedup.Scope{Namespace: "ada", Upstream: "shop", Account: "/srv", Tool: "refund"},
 		KeyHint: "refu… (19)", Class: "NON_RETRYABLE", State: dedup.Running, Row: 1, Attempt: 1, Owner: s.Info().Owner,
-		CreatedAt: now, ClaimedAt: now, Window: window, RepeatOf: q.RepeatOf,
+		Downstream: "params.client_token",
+		CreatedAt:  now, ClaimedAt: now, Window: window, RepeatOf: q.RepeatOf,
 	}
 }
 
@@ -53,6 +54,7 @@ func claim(t T, s dedup.Store, q dedup.Query) (claimed dedup.Entry) {
 		if around.Same != nil {
 			claimed = moved(*around.Same, dedup.Claimed, around.Now)
 			claimed.Owner, claimed.Content, claimed.RepeatOf = s.Info().Owner, q.Content, q.RepeatOf
+			claimed.Downstream = "idempotency_key raw"
 		}
 		return evented(claimed), true
 	}))

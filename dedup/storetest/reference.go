@@ -185,6 +185,9 @@ func (r *Reference) write(old dedup.Entry, c dedup.Change, now time.Time) error 
 	}) {
 		return fmt.Errorf("no row %d from %s to %s", e.Row, old.State, e.State)
 	}
+	if len(e.Downstream) > dedup.MaxDownstreamBytes {
+		return fmt.Errorf("a form of the key downstream of %d bytes", len(e.Downstream))
+	}
 	if !c.Keep {
 		e.Result = old.Result
 	}
