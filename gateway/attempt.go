@@ -17,7 +17,7 @@ import (
 type attempt struct {
 	g       *Gateway
 	lease   *dedup.Lease
-	session *upstream.Session
+	session upstream.Session
 	request jsonrpc.Message // as it goes upstream, with the caller's id
 	token   []byte          // the caller's progress token; may be nil
 	again   bool            // what becomes unknown may be sent again

@@ -84,7 +84,7 @@ type Gateway struct {
 	options Options
 	log     zerolog.Logger
 	ledger  *dedup.Ledger
-	server  *upstream.Process
+	server  upstream.Server
 	tools   *catalog
 
 	// attempts run on their own, whatever becomes of their callers.

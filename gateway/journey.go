@@ -27,7 +27,7 @@ type journey struct {
 	keyText string               // the key as the caller wrote it; never logged
 	asked   dedup.Request
 	wait    *patience // nil until the ledger was asked
-	session *upstream.Session
+	session upstream.Session
 
 	told    told
 	failure *jsonrpc.Error

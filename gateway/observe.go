@@ -31,7 +31,7 @@ func (g *Gateway) observer(c *stdioClient) upstream.Observer {
 			log.Warn().Err(err).Dur("restart_in_ms", next).Msg("the upstream is gone")
 			c.upstreamGone()
 		},
-		Restarted: func(s *upstream.Session) {
+		Restarted: func(s upstream.Session) {
 			log.Info().Msg("the upstream is back")
 			g.tools.invalidate()
 			c.requests.spawn(func() { g.state.restore(g.life, s) })

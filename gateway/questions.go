@@ -20,14 +20,14 @@ type questions struct {
 }
 
 type question struct {
-	session *upstream.Session
+	session upstream.Session
 	theirs  []byte // the upstream's id
 	ours    []byte
 }
 
 // ask returns the request as the client gets it; ok is false where too many are
 // open.
-func (q *questions) ask(s *upstream.Session, m jsonrpc.Message) (asked jsonrpc.Message, ok bool) {
+func (q *questions) ask(s upstream.Session, m jsonrpc.Message) (asked jsonrpc.Message, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.open) >= MaxRequestsInFlight {

@@ -49,7 +49,7 @@ func (g *Gateway) notify(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // reach waits until the upstream can be written to, but not for long.
-func (g *Gateway) reach(ctx context.Context) (*upstream.Session, error) {
+func (g *Gateway) reach(ctx context.Context) (upstream.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.options.ReachWithin)
 	defer cancel()
 	return g.server.Ready(ctx)
@@ -58,9 +58,9 @@ func (g *Gateway) reach(ctx context.Context) (*upstream.Session, error) {
 // forward sends a request in its turn and waits for its answer, which answered gets
 // the moment that it is there. When the client cancels the request, the upstream is
 // told so in the client's words.
-func forward(ctx context.Context, session *upstream.Session, turn *turn, request jsonrpc.Message, answered func(jsonrpc.Message)) (jsonrpc.Message, error) {
+func forward(ctx context.Context, session upstream.Session, turn *turn, request jsonrpc.Message, answered func(jsonrpc.Message)) (jsonrpc.Message, error) {
 	turn.wait(ctx)
-	call, err := session.SendTo(ctx, request, answered)
+	call, err := session.SendTo(ctx, request, upstream.Listener{Answered: answered})
 	turn.leave()
 	if err != nil {
 		return jsonrpc.Message{}, err

@@ -58,7 +58,7 @@ func (s *clientState) drop(what string) {
 }
 
 // restore makes the requests again. Their answers are nobody's any more.
-func (s *clientState) restore(ctx context.Context, session *upstream.Session) {
+func (s *clientState) restore(ctx context.Context, session upstream.Session) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
 	for _, request := range s.all() {

@@ -208,7 +208,7 @@ func (c *stdioClient) completeHandshake(m jsonrpc.Message) error {
 }
 
 // Request hands the upstream's request to the client.
-func (c *stdioClient) Request(s *upstream.Session, m jsonrpc.Message) {
+func (c *stdioClient) Request(s upstream.Session, m jsonrpc.Message) {
 	asked, ok := c.questions.ask(s, m)
 	if !ok {
 		_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("%d requests to the client are open already", MaxRequestsInFlight)}))

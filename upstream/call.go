@@ -13,13 +13,13 @@ var errForgotten = errors.New("nobody listens for the answer any more")
 // A Call is one request that was sent, at least in part. It is safe for
 // concurrent use.
 type Call struct {
-	session *Session
-	id      []byte                // ours, on the wire
-	theirs  []byte                // the caller's
-	opens   bool                  // the request initialize, whose answer proves little
-	params  []byte                // of the request initialize
-	whole   atomic.Bool           // every byte has been written
-	heard   func(jsonrpc.Message) // told of the answer before anything behind it; may be nil
+	owner   interface{ take(id string) *Call } // whose table the call is in
+	id      []byte                             // ours, on the wire
+	theirs  []byte                             // the caller's
+	opens   bool                               // the request initialize, whose answer proves little
+	params  []byte                             // of the request initialize
+	whole   atomic.Bool                        // every byte has been written
+	heard   func(jsonrpc.Message)              // told of the answer before anything behind it; may be nil
 	settled chan struct{}
 	answer  jsonrpc.Message // set before settled is closed
 	err     error           // likewise
@@ -50,7 +50,7 @@ func (c *Call) Wait(ctx context.Context) (jsonrpc.Message, error) {
 // Forget stops listening. A later answer is a stray, of which the Observer is
 // told; a Wait gets a *LostError. On a call that has its answer it does nothing.
 func (c *Call) Forget() {
-	if c.session.take(string(c.id)) == c {
+	if c.owner.take(string(c.id)) == c {
 		c.lose(Forgotten, errForgotten)
 	}
 }

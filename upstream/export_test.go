@@ -1,4 +1,4 @@
 package upstream
 
 // Done is closed when the session is over.
-func (s *Session) Done() <-chan struct{} { return s.done }
+func Done(s Session) <-chan struct{} { return s.(*life).done }

@@ -33,7 +33,7 @@ func TestSessionIsNotReadyBeforeTheHandshakeIsComplete(t *testing.T) {
 	assertNotSent(t, err)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
-	ready := make(chan *upstream.Session, 1)
+	ready := make(chan upstream.Session, 1)
 	go func() {
 		s, _ := r.Ready(r.ctx())
 		ready <- s
@@ -53,7 +53,7 @@ func TestClientThatGoesOnWithoutTheEndOfTheHandshake(t *testing.T) {
 	_, err = r.Ready(ctx)
 	assertNotSent(t, err)
 
-	ready := make(chan *upstream.Session, 1)
+	ready := make(chan upstream.Session, 1)
 	go func() {
 		s, _ := r.Ready(r.ctx())
 		ready <- s

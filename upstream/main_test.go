@@ -53,18 +53,18 @@ type rig struct {
 	strays        chan jsonrpc.Message
 	tooLong       chan *jsonrpc.TooLongError
 	exits         chan error
-	restarts      chan *upstream.Session
+	restarts      chan upstream.Session
 }
 
 type request struct {
-	session *upstream.Session
+	session upstream.Session
 	message jsonrpc.Message
 }
 
 // Notification and Request make the rig the upstream's Handler.
 func (r *rig) Notification(m jsonrpc.Message) { r.notifications <- m }
 
-func (r *rig) Request(s *upstream.Session, m jsonrpc.Message) { r.requests <- request{s, m} }
+func (r *rig) Request(s upstream.Session, m jsonrpc.Message) { r.requests <- request{s, m} }
 
 // limits are short enough for tests, and may be changed by edit.
 func (r *rig) limits() upstream.Options {
@@ -78,7 +78,7 @@ func (r *rig) limits() upstream.Options {
 			TooLong:   func(e *jsonrpc.TooLongError) { r.tooLong <- e },
 			Stray:     func(m jsonrpc.Message) { r.strays <- m },
 			Exited:    func(err error, _ time.Duration) { r.exits <- err },
-			Restarted: func(s *upstream.Session) { r.restarts <- s },
+			Restarted: func(s upstream.Session) { r.restarts <- s },
 		},
 	}
 }
@@ -93,7 +93,7 @@ func run(t *testing.T, edit func(*upstream.Options), flags ...string) *rig {
 		notifications: make(chan jsonrpc.Message, many), requests: make(chan request, many),
 		stderr: make(chan string, many), junk: make(chan string, many), strays: make(chan jsonrpc.Message, many),
 		tooLong: make(chan *jsonrpc.TooLongError, many), exits: make(chan error, many),
-		restarts: make(chan *upstream.Session, many),
+		restarts: make(chan upstream.Session, many),
 	}
 	r.effects = filepath.Join(r.dir, "effects")
 	o := r.limits()
@@ -118,7 +118,7 @@ func run(t *testing.T, edit func(*upstream.Options), flags ...string) *rig {
 const clientParams = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"},"x":9007199254740993}`
 
 // ready does the handshake and returns the session.
-func (r *rig) ready() *upstream.Session {
+func (r *rig) ready() upstream.Session {
 	r.t.Helper()
 	m, err := r.Initialize(r.ctx(), []byte(clientParams))
 	require.NoError(r.t, err)
@@ -141,7 +141,7 @@ func toolCall(id, tool, arguments string) jsonrpc.Message {
 }
 
 // send sends a call that must leave.
-func (r *rig) send(s *upstream.Session, m jsonrpc.Message) *upstream.Call {
+func (r *rig) send(s upstream.Session, m jsonrpc.Message) *upstream.Call {
 	r.t.Helper()
 	call, err := s.Send(r.ctx(), m)
 	require.NoError(r.t, err)
@@ -149,7 +149,7 @@ func (r *rig) send(s *upstream.Session, m jsonrpc.Message) *upstream.Call {
 }
 
 // ask sends a call and returns its answer.
-func (r *rig) ask(s *upstream.Session, m jsonrpc.Message) jsonrpc.Message {
+func (r *rig) ask(s upstream.Session, m jsonrpc.Message) jsonrpc.Message {
 	r.t.Helper()
 	answer, err := r.send(s, m).Wait(r.ctx())
 	require.NoError(r.t, err)

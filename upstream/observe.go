@@ -15,7 +15,7 @@ type Handler interface {
 	// Notification takes a notification.
 	Notification(jsonrpc.Message)
 	// Request takes a request. It is answered with s.Reply, then or later.
-	Request(s *Session, m jsonrpc.Message)
+	Request(s Session, m jsonrpc.Message)
 }
 
 // An Observer is told what happens to a server beside the calls. Each function
@@ -42,7 +42,7 @@ type Observer struct {
 	Exited func(err error, next time.Duration)
 	// Restarted is given the new session, ready to be used, after a restart,
 	// and so after Exited. Messages of the new session may come before it.
-	Restarted func(*Session)
+	Restarted func(Session)
 }
 
 func (o Observer) stderr(line []byte) {
@@ -75,7 +75,7 @@ func (o Observer) exited(err error, next time.Duration) {
 	}
 }
 
-func (o Observer) restarted(s *Session) {
+func (o Observer) restarted(s Session) {
 	if o.Restarted != nil {
 		o.Restarted(s)
 	}

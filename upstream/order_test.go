@@ -46,7 +46,7 @@ func (d *diary) Notification(m jsonrpc.Message) {
 	d.note(m.Method)
 }
 
-func (d *diary) Request(_ *upstream.Session, m jsonrpc.Message) { d.note(m.Method) }
+func (d *diary) Request(_ upstream.Session, m jsonrpc.Message) { d.note(m.Method) }
 
 func TestAnswerIsToldBeforeWhatWasSentBehindIt(t *testing.T) {
 	t.Parallel()
@@ -62,10 +62,10 @@ printf '{"jsonrpc":"2.0","id":%d,"result":{"n":%d}}\n{"jsonrpc":"2.0","method":"
 	var want []string
 	for range calls {
 		var told jsonrpc.Message
-		call, err := s.SendTo(r.ctx(), toolCall(`"mine"`, "refund", `{}`), func(m jsonrpc.Message) {
+		call, err := s.SendTo(r.ctx(), toolCall(`"mine"`, "refund", `{}`), upstream.Listener{Answered: func(m jsonrpc.Message) {
 			told = m
 			d.note("answer")
-		})
+		}})
 		require.NoError(t, err)
 		answer, err := call.Wait(r.ctx())
 		require.NoError(t, err)
@@ -82,14 +82,14 @@ func TestLostAndForgottenAnswersAreNotTold(t *testing.T) {
 	r := run(t, nil, "--fault", "refund:nth=1,do=gate:answer", "--fault", "refund:nth=2,do=exit")
 	s := r.ready()
 	never := func(m jsonrpc.Message) { t.Errorf("told of %s", m.Raw()) }
-	forgotten, err := s.SendTo(r.ctx(), toolCall("1", "refund", `{}`), never)
+	forgotten, err := s.SendTo(r.ctx(), toolCall("1", "refund", `{}`), upstream.Listener{Answered: never})
 	require.NoError(t, err)
 	upstreamtest.WaitForFile(t, r.dir, "answer.waiting")
 	forgotten.Forget()
 	upstreamtest.Open(t, r.dir, "answer")
 	assert.Equal(t, string(forgotten.ID()), string(next(t, r.strays).ID))
 
-	lost, err := s.SendTo(r.ctx(), toolCall("2", "refund", `{}`), never)
+	lost, err := s.SendTo(r.ctx(), toolCall("2", "refund", `{}`), upstream.Listener{Answered: never})
 	require.NoError(t, err)
 	r.lost(lost, upstream.UpstreamExited)
 }
@@ -97,7 +97,7 @@ func TestLostAndForgottenAnswersAreNotTold(t *testing.T) {
 func TestNothingOfASessionComesAfterItsExit(t *testing.T) {
 	t.Parallel()
 	d := &diary{}
-	restarts := make(chan *upstream.Session, 10)
+	restarts := make(chan upstream.Session, 10)
 	effects := filepath.Join(t.TempDir(), "effects")
 	// While the first message is handed on, the process comes to its end.
 	d.pause = sync.OnceFunc(func() {
@@ -109,7 +109,7 @@ func TestNothingOfASessionComesAfterItsExit(t *testing.T) {
 		BackoffMin: time.Millisecond, Handler: d,
 		Observer: upstream.Observer{
 			Exited:    func(error, time.Duration) { d.note("exited") },
-			Restarted: func(s *upstream.Session) { d.note("restarted"); restarts <- s },
+			Restarted: func(s upstream.Session) { d.note("restarted"); restarts <- s },
 		},
 	})
 	require.NoError(t, err)

@@ -1,10 +1,12 @@
-// Package upstream runs one MCP server as a child process and speaks with it
-// over its standard input and output. It sends each request once: nothing here
-// ever sends anything again, and every error says whether bytes have left.
+// Package upstream speaks with one MCP server, which it starts as a child process
+// and speaks with over its standard input and output. It sends each request once:
+// nothing here ever sends anything again, and every error says whether bytes have
+// left.
 //
-// A Process is the server as its callers know it, over all its restarts; a
-// Session is one life of it; a Call is one request on a session. What an answer
-// proves about the execution of a tool is said by Judgement.
+// A Server is what its callers know of it, over all its connections: a Process
+// is started here and restarted. A Session is one connection, a Call is one
+// request on it. What an answer proves about the execution of a tool is said by
+// Judgement.
 package upstream
 
 import (
@@ -83,7 +85,7 @@ type Process struct {
 
 	mu          sync.Mutex
 	changed     chan struct{} // closed and replaced at each change of what follows
-	session     *Session      // nil between two lives
+	session     *life         // nil between two lives
 	greeted     bool          // the session's handshake is complete
 	params      []byte        // of the client's initialize, once answered with a result
 	initialized *jsonrpc.Message
@@ -132,7 +134,7 @@ func (p *Process) Initialize(ctx context.Context, params []byte) (jsonrpc.Messag
 // remember keeps the params of a handshake for restarts. With the first one
 // begins the wait for its end. It is called before the answer is delivered, so
 // that whoever has the answer, or sees the session end, finds it done.
-func (p *Process) remember(s *Session, params []byte) {
+func (p *Process) remember(s *life, params []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.params == nil && p.session == s {
@@ -181,13 +183,17 @@ func (p *Process) Proceed() {
 //
 // Its error is an *UnreachableError: the context ended first, or the Process
 // failed for good or was closed.
-func (p *Process) Ready(ctx context.Context) (*Session, error) {
-	return p.await(ctx, func() bool { return p.greeted || p.params == nil })
+func (p *Process) Ready(ctx context.Context) (Session, error) {
+	s, err := p.await(ctx, func() bool { return p.greeted || p.params == nil })
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // await waits for a session that lives and for the condition, which is asked
 // under the lock.
-func (p *Process) await(ctx context.Context, condition func() bool) (*Session, error) {
+func (p *Process) await(ctx context.Context, condition func() bool) (*life, error) {
 	for {
 		p.mu.Lock()
 		s, err, changed := p.session, p.err, p.changed
@@ -251,7 +257,7 @@ func (p *Process) change() {
 }
 
 // greet marks the handshake of s as complete, if s is still the session.
-func (p *Process) greet(s *Session) {
+func (p *Process) greet(s *life) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.session == s {

@@ -172,7 +172,7 @@ func TestKilledServerIsRestartedAndTheCallIsNotSentAgain(t *testing.T) {
 
 	lost := r.lost(call, upstream.UpstreamExited)
 	assert.Contains(t, lost.Error(), "ended by a signal (killed)")
-	next(t, s.Done())
+	next(t, upstream.Done(s))
 	_, err := s.Send(r.ctx(), toolCall("2", "refund", `{}`))
 	assertNotSent(t, err)
 	assert.Error(t, s.Notify(jsonrpc.Notification("notifications/cancelled", nil)))
@@ -198,7 +198,7 @@ func TestAnswerThatWasInThePipeIsDelivered(t *testing.T) {
 	s := r.ready()
 	answer := r.ask(s, toolCall("1", "refund", `{}`)) // sent, then exit
 	assert.Contains(t, string(answer.Result), "re_1")
-	next(t, s.Done())
+	next(t, upstream.Done(s))
 	r.counts(1)
 }
 
@@ -219,7 +219,7 @@ func TestRestartGoesOnUntilItSucceeds(t *testing.T) {
 	program, args := upstreamtest.Self("--effects", filepath.Join(dir, "effects"), "--fault", "refund:do=exit:0")
 	link := filepath.Join(dir, "server")
 	require.NoError(t, os.Symlink(program, link))
-	r := &rig{t: t, exits: make(chan error, 1000), restarts: make(chan *upstream.Session, 10), strays: make(chan jsonrpc.Message, 1)}
+	r := &rig{t: t, exits: make(chan error, 1000), restarts: make(chan upstream.Session, 10), strays: make(chan jsonrpc.Message, 1)}
 	p, err := upstream.Start(upstream.Command{Name: "x", Path: link, Args: args, Env: upstreamtest.Env()}, r.limits())
 	require.NoError(t, err)
 	r.Process = p

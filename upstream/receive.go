@@ -13,7 +13,7 @@ const (
 
 // readStdout takes what the server writes, message by message, until the pipe
 // ends or stopReading cuts it short.
-func (s *Session) readStdout() {
+func (s *life) readStdout() {
 	in := jsonrpc.NewReader(s.child.stdout, s.p.o.MaxMessageBytes)
 	for {
 		line, err := in.Next()
@@ -29,7 +29,7 @@ func (s *Session) readStdout() {
 	}
 }
 
-func (s *Session) receive(line []byte) {
+func (s *life) receive(line []byte) {
 	m, err := jsonrpc.Parse(line)
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (s *Session) receive(line []byte) {
 	}
 }
 
-func (s *Session) receiveResponse(m jsonrpc.Message) {
+func (s *life) receiveResponse(m jsonrpc.Message) {
 	c := s.take(string(m.ID))
 	if c == nil {
 		s.p.o.Observer.stray(m)
@@ -63,7 +63,7 @@ func (s *Session) receiveResponse(m jsonrpc.Message) {
 // receiveRequest answers what concerns this connection alone and hands on the
 // rest. A server never sends initialize; a command that echoes its input does.
 // An answer that cannot be queued finds a server that does not read.
-func (s *Session) receiveRequest(m jsonrpc.Message) {
+func (s *life) receiveRequest(m jsonrpc.Message) {
 	switch {
 	case m.Method == methodPing:
 		_ = s.Reply(jsonrpc.Result(m.ID, []byte("{}")))
@@ -79,7 +79,7 @@ func (s *Session) receiveRequest(m jsonrpc.Message) {
 
 // echoed reports whether m is our own request initialize come back, and then ends
 // the wait for its answer: the command repeats what it is sent.
-func (s *Session) echoed(m jsonrpc.Message) bool {
+func (s *life) echoed(m jsonrpc.Message) bool {
 	s.mu.Lock()
 	c := s.pending[jsonrpc.IDKey(m.ID)]
 	s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Session) echoed(m jsonrpc.Message) bool {
 
 // receiveBroken takes a line that is no message. Where it has the id of an open
 // call, it is the answer, and it will not come again in a better shape.
-func (s *Session) receiveBroken(m jsonrpc.Message, err error, line []byte) {
+func (s *life) receiveBroken(m jsonrpc.Message, err error, line []byte) {
 	if m.Method == "" && m.ID != nil {
 		if c := s.take(string(m.ID)); c != nil {
 			c.lose(BadAnswer, err)
@@ -106,7 +106,7 @@ func (s *Session) receiveBroken(m jsonrpc.Message, err error, line []byte) {
 	s.p.o.Observer.junk(line)
 }
 
-func (s *Session) receiveTooLong(long *jsonrpc.TooLongError) {
+func (s *life) receiveTooLong(long *jsonrpc.TooLongError) {
 	if long.Method == "" && long.ID != nil {
 		if c := s.take(string(long.ID)); c != nil {
 			c.lose(BadAnswer, long)

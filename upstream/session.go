@@ -29,10 +29,8 @@ var (
 	errClosed       = errors.New("it was told to end")
 )
 
-// A Session is one life of a server's process, from its start to its end. What
-// is sent on it is sent once, or provably not at all. It is safe for concurrent
-// use.
-type Session struct {
+// A life is the Session of a server's process, from its start to its end.
+type life struct {
 	p     *Process
 	child *child
 	out   *writer
@@ -54,8 +52,8 @@ type Session struct {
 	died bool // the child exited by itself; set by watch
 }
 
-func newSession(p *Process, c *child) *Session {
-	s := &Session{
+func newSession(p *Process, c *child) *life {
+	s := &life{
 		p: p, child: c, born: time.Now(), pending: map[string]*Call{},
 		done: make(chan struct{}), gone: make(chan struct{}), quitting: make(chan struct{}),
 	}
@@ -67,31 +65,18 @@ func newSession(p *Process, c *child) *Session {
 	return s
 }
 
-// Send is SendTo for those who only Wait for the response.
-func (s *Session) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
-	return s.SendTo(ctx, m, nil)
+// Send implements Session.
+func (s *life) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
+	return s.SendTo(ctx, m, Listener{})
 }
 
-// SendTo writes m, which is a request, and in which only the id is replaced by
-// one of ours: an integer that this Process has not used before.
-//
-// It returns when all of it has been written, or when ctx ends and a part of it
-// has. What has not begun to be written within WriteTimeout is not sent. What
+// SendTo implements Session: the id is an integer that this Process has not used
+// before. What has not begun to be written within WriteTimeout is not sent. What
 // has begun is finished, also after ctx has ended, and may take until the end of
 // the session; see Options.WriteTimeout.
-//
-// If answered is not nil it is called once with the response, in which the
-// caller's id is put back, and never when the answer is lost or forgotten. It is
-// called on the goroutine that reads, before anything that the server sent
-// behind the response is handed on, perhaps before SendTo returns; it must not
-// block, nor wait for anything of this server. Wait returns the same response,
-// after answered has returned.
-//
-// Every error is a *NotSent: then not one byte has left, and none will. Without
-// an error the request may have been executed, whatever Wait says later.
-func (s *Session) SendTo(ctx context.Context, m jsonrpc.Message, answered func(jsonrpc.Message)) (*Call, error) {
+func (s *life) SendTo(ctx context.Context, m jsonrpc.Message, l Listener) (*Call, error) {
 	c := &Call{
-		session: s, theirs: m.ID, id: strconv.AppendInt(nil, s.p.ids.Add(1), 10), heard: answered, settled: make(chan struct{}),
+		owner: s, theirs: m.ID, id: strconv.AppendInt(nil, s.p.ids.Add(1), 10), heard: l.Answered, settled: make(chan struct{}),
 	}
 	if m.Method == methodInitialize {
 		c.opens, c.params = true, m.Params
@@ -106,17 +91,15 @@ func (s *Session) SendTo(ctx context.Context, m jsonrpc.Message, answered func(j
 	return c, nil
 }
 
-// Notify queues a notification behind what is being sent, and does not wait for
-// it to be written. Its error is a *NotSent. Without an error it is lost only
-// with the session, or to a server that has no open call and does not read for
+// Notify implements Session. Without an error a notification is lost only with the
+// session, or to a server that has no open call and does not read for
 // WriteTimeout.
-func (s *Session) Notify(m jsonrpc.Message) error { return s.post(m) }
+func (s *life) Notify(m jsonrpc.Message) error { return s.post(m) }
 
-// Reply queues the response to a request of the server, as Notify queues a
-// notification.
-func (s *Session) Reply(m jsonrpc.Message) error { return s.post(m) }
+// Reply implements Session.
+func (s *life) Reply(m jsonrpc.Message) error { return s.post(m) }
 
-func (s *Session) post(m jsonrpc.Message) error {
+func (s *life) post(m jsonrpc.Message) error {
 	if err := s.out.post(jsonrpc.Line(m.Raw())); err != nil {
 		return &NotSent{Name: s.p.cmd.Name, Err: err}
 	}
@@ -124,7 +107,7 @@ func (s *Session) post(m jsonrpc.Message) error {
 }
 
 // open puts the call into the table of those that wait for an answer.
-func (s *Session) open(c *Call) error {
+func (s *life) open(c *Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over != nil {
@@ -136,7 +119,7 @@ func (s *Session) open(c *Call) error {
 
 // take takes the call that a raw id names out of the table, if it is there. An
 // id of ours that comes back as a string is known again, as the public SDKs do.
-func (s *Session) take(id string) *Call {
+func (s *life) take(id string) *Call {
 	if text, ok := rawjson.Unquote([]byte(id)); ok {
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
 			return nil
@@ -153,7 +136,7 @@ func (s *Session) take(id string) *Call {
 
 // busy reports whether the server has a call before it that is not answered yet.
 // One that waits for its turn to be written, or is being written, is none.
-func (s *Session) busy() bool {
+func (s *life) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.pending {
@@ -165,7 +148,7 @@ func (s *Session) busy() bool {
 }
 
 // quit begins the end of the session, by force or by asking. It does not wait.
-func (s *Session) quit(reason error, force bool) {
+func (s *life) quit(reason error, force bool) {
 	s.quitOnce.Do(func() {
 		s.reason, s.force = reason, force
 		close(s.quitting)
@@ -173,7 +156,7 @@ func (s *Session) quit(reason error, force bool) {
 }
 
 // run is the session's life. It returns when nothing is left of it.
-func (s *Session) run() {
+func (s *life) run() {
 	defer close(s.gone)
 	var loops sync.WaitGroup
 	read := make(chan struct{})
@@ -194,7 +177,7 @@ func (s *Session) run() {
 // watch returns when the session has to end: the child has exited, or it is
 // told to, or a pipe is broken. The last mostly means that it is about to exit,
 // and is given a moment to do so.
-func (s *Session) watch(read <-chan struct{}) {
+func (s *life) watch(read <-chan struct{}) {
 	select {
 	case <-s.child.exited:
 	case <-s.quitting:
@@ -211,7 +194,7 @@ func (s *Session) watch(read <-chan struct{}) {
 }
 
 // end ends the process, which may have ended already.
-func (s *Session) end() {
+func (s *life) end() {
 	hurry := s.p.hurry
 	if isClosed(s.quitting) && s.force {
 		hurry = make(chan struct{})
@@ -222,7 +205,7 @@ func (s *Session) end() {
 
 // lose ends the session for its callers: whoever waits for an answer is told
 // that none will come.
-func (s *Session) lose() {
+func (s *life) lose() {
 	cause, err := s.fate()
 	s.mu.Lock()
 	lost := s.pending
@@ -239,7 +222,7 @@ func (s *Session) lose() {
 }
 
 // fate says why the session is over, once watch has returned.
-func (s *Session) fate() (LossCause, error) {
+func (s *life) fate() (LossCause, error) {
 	switch {
 	case s.died:
 		return UpstreamExited, s.child.exit()
@@ -251,7 +234,7 @@ func (s *Session) fate() (LossCause, error) {
 }
 
 // readStderr hands the lines of standard error to the observer.
-func (s *Session) readStderr() {
+func (s *life) readStderr() {
 	in := bufio.NewReaderSize(s.child.stderr, MaxStderrLine)
 	rest := false // of a line that was cut
 	for {
@@ -268,7 +251,7 @@ func (s *Session) readStderr() {
 	}
 }
 
-func (s *Session) remember(line []byte) {
+func (s *life) remember(line []byte) {
 	if line = bytes.TrimSpace(line); len(line) > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -278,7 +261,7 @@ func (s *Session) remember(line []byte) {
 
 // lastWords returns the last line of standard error as a clause of a sentence,
 // safe to be printed.
-func (s *Session) lastWords() string {
+func (s *life) lastWords() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {

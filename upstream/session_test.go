@@ -291,7 +291,7 @@ func TestMessageThatHasBegunBreaksASessionWithoutAnOpenCall(t *testing.T) {
 
 			lost := r.lost(begun, upstream.ConnectionLost)
 			assert.Contains(t, lost.Error(), "of the 3")
-			next(t, s.Done())
+			next(t, upstream.Done(s))
 			next(t, r.restarts) // killed without the minute of grace
 			r.counts(1)
 		})
@@ -316,7 +316,7 @@ func TestNothingIsSentWithADeadContext(t *testing.T) {
 
 // begin sends a part of a message that is more than the pipe holds, while the
 // server does not read. It gives a slow machine the time that it takes.
-func (r *rig) begin(s *upstream.Session, m jsonrpc.Message) *upstream.Call {
+func (r *rig) begin(s upstream.Session, m jsonrpc.Message) *upstream.Call {
 	r.t.Helper()
 	for patience := 20 * time.Millisecond; ; patience *= 2 {
 		ctx, cancel := context.WithTimeout(r.ctx(), patience)

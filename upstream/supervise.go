@@ -16,7 +16,7 @@ var errNoHandshake = errors.New("answered initialize with something that is no a
 
 // supervise sees the sessions through, one after the other, until Close or
 // until the first start has failed for good.
-func (p *Process) supervise(s *Session) {
+func (p *Process) supervise(s *life) {
 	defer close(p.ended)
 	defer p.close()
 	pause := backoff{o: p.o}
@@ -35,7 +35,7 @@ func (p *Process) supervise(s *Session) {
 }
 
 // see sees one session through to its end.
-func (p *Process) see(s *Session, first bool) {
+func (p *Process) see(s *life, first bool) {
 	stop := context.AfterFunc(p.life, func() { s.quit(errClosed, false) })
 	defer stop()
 	go s.run()
@@ -50,7 +50,7 @@ func (p *Process) see(s *Session, first bool) {
 }
 
 // reintroduce does the client's handshake again, with a new process.
-func (p *Process) reintroduce(s *Session) {
+func (p *Process) reintroduce(s *life) {
 	if err := p.repeatHandshake(s); err != nil {
 		s.quit(err, false)
 		return
@@ -62,7 +62,7 @@ func (p *Process) reintroduce(s *Session) {
 	p.o.Observer.restarted(s)
 }
 
-func (p *Process) repeatHandshake(s *Session) error {
+func (p *Process) repeatHandshake(s *life) error {
 	p.mu.Lock()
 	params, initialized := p.params, p.initialized
 	p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Process) repeatHandshake(s *Session) error {
 
 // handshake sends initialize and waits for the answer. A context that ends takes
 // the call with it.
-func (s *Session) handshake(ctx context.Context, params []byte) (jsonrpc.Message, error) {
+func (s *life) handshake(ctx context.Context, params []byte) (jsonrpc.Message, error) {
 	call, err := s.Send(ctx, jsonrpc.Request([]byte("0"), methodInitialize, params))
 	if err != nil {
 		return jsonrpc.Message{}, err
@@ -99,7 +99,7 @@ func (s *Session) handshake(ctx context.Context, params []byte) (jsonrpc.Message
 }
 
 // alive reports whether something can be sent on s.
-func (s *Session) alive() bool { return !isClosed(s.done) }
+func (s *life) alive() bool { return !isClosed(s.done) }
 
 // firstFailure turns the failure of a first handshake into one of the Process
 // where it is one, and returns what the caller is told.
@@ -130,7 +130,7 @@ func (p *Process) firstFailure(ctx context.Context, err error) error {
 }
 
 // exitedEarly says how a process ended that has never worked.
-func (p *Process) exitedEarly(s *Session) *StartError {
+func (p *Process) exitedEarly(s *life) *StartError {
 	_, err := s.fate()
 	p.mu.Lock()
 	stage := "it answered initialize"
@@ -143,7 +143,7 @@ func (p *Process) exitedEarly(s *Session) *StartError {
 
 // respawn starts the command again, as often as it takes. It returns nil when
 // Close is called meanwhile.
-func (p *Process) respawn(pause *backoff, lived time.Duration, err error) *Session {
+func (p *Process) respawn(pause *backoff, lived time.Duration, err error) *life {
 	for {
 		wait := pause.next(lived)
 		p.o.Observer.exited(err, wait)
