@@ -19,7 +19,7 @@ type attempt struct {
 	lease   *dedup.Lease
 	session upstream.Session
 	request jsonrpc.Message // as it goes upstream, with the caller's id
-	token   []byte          // the caller's progress token; may be nil
+	from    *Exchange       // hears of progress
 	again   bool            // what becomes unknown may be sent again
 }
 
@@ -35,7 +35,7 @@ type settled struct {
 func (j *journey) run(ctx context.Context, lease *dedup.Lease) jsonrpc.Message {
 	j.from.owns(lease.Entry().ID)
 	a := &attempt{
-		g: j.g, lease: lease, session: j.session, token: j.call.ProgressToken,
+		g: j.g, lease: lease, session: j.session, from: j.from,
 		request: j.request.With("params", j.call.Forward(j.tool, j.keyText, lease.DownstreamKey())),
 		again:   j.asked.OnUnknown != dedup.OnUnknown{},
 	}
@@ -92,9 +92,11 @@ func (j *journey) warnOfNear(lease *dedup.Lease) {
 func (a *attempt) make() (s settled) {
 	defer a.lease.Close()
 	began := time.Now()
-	ctx, stop := a.g.timeouts.start(a.g.life, a.g.options.CallTimeout, a.token)
+	ctx, renew, stop := callTime(a.g.life, a.g.options.CallTimeout)
 	defer stop()
-	call, err := a.session.Send(ctx, a.request)
+	request, unfollow := a.g.progress.follow(a.request, a.from.tell, renew)
+	defer unfollow()
+	call, err := a.session.SendTo(ctx, request, upstream.Listener{Notified: a.from.tell})
 	if err != nil {
 		return a.unsent(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
@@ -19,12 +20,34 @@ type Exchange struct {
 	// respond, if not nil, takes the response the moment that it is there, so that
 	// nothing the upstream sent behind it comes before it. Only the first counts.
 	respond func(jsonrpc.Message)
+	// notify, if not nil, takes what the client is told of the request before the
+	// response, in place of Caller.send.
+	notify func(jsonrpc.Message)
+	over   atomic.Bool // the response was given
+}
+
+// tell tells the client something about the request, unless that is over.
+func (x *Exchange) tell(m jsonrpc.Message) {
+	switch {
+	case x.over.Load():
+	case x.notify != nil:
+		x.notify(m)
+	default:
+		x.send(m)
+	}
+}
+
+// An outlet takes what is said to a client: a response, or something about a
+// request, with the request's exchange; or what is about none. It must not block;
+// false means that it was dropped.
+type outlet interface {
+	put(m jsonrpc.Message, about *Exchange) bool
 }
 
 // exchanges are a client's open requests, by id. The zero value is not ready; see
 // newExchanges.
 type exchanges struct {
-	out *outbox
+	out outlet
 
 	life context.Context // of the requests
 	end  context.CancelCauseFunc
@@ -36,7 +59,7 @@ type exchanges struct {
 	closing  bool
 }
 
-func newExchanges(out *outbox) *exchanges {
+func newExchanges(out outlet) *exchanges {
 	e := &exchanges{out: out, open: map[string]context.CancelCauseFunc{}}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	return e
@@ -44,20 +67,21 @@ func newExchanges(out *outbox) *exchanges {
 
 // begin registers a request and has it handled on a goroutine of its own. A
 // request that cannot be taken is answered with an error; taken is false then.
-func (e *exchanges) begin(m jsonrpc.Message, x Exchange, handle func(context.Context, *Exchange) jsonrpc.Message) (taken bool) {
+func (e *exchanges) begin(m jsonrpc.Message, x *Exchange, handle func(context.Context, *Exchange) jsonrpc.Message) (taken bool) {
 	ctx, cancel, err := e.register(m)
 	if err != nil {
 		x.turn.leave()
-		e.out.put(jsonrpc.ErrorReply(m.ID, err))
+		e.out.put(jsonrpc.ErrorReply(m.ID, err), x)
 		return false
 	}
 	var once sync.Once
-	x.respond = func(reply jsonrpc.Message) { once.Do(func() { e.finish(ctx, m, reply) }) }
+	x.respond = func(reply jsonrpc.Message) { once.Do(func() { e.finish(ctx, m, reply, x) }) }
+	x.notify = func(m jsonrpc.Message) { e.out.put(m, x) }
 	go func() {
 		defer e.handlers.Done()
 		defer cancel(nil)
 		defer x.turn.leave()
-		x.respond(handle(ctx, &x))
+		x.respond(handle(ctx, x))
 	}()
 	return true
 }
@@ -82,14 +106,15 @@ func (e *exchanges) register(m jsonrpc.Message) (context.Context, context.Cancel
 
 // finish writes the response. The id is free before that: whoever has the response
 // may use it again.
-func (e *exchanges) finish(ctx context.Context, m, reply jsonrpc.Message) {
+func (e *exchanges) finish(ctx context.Context, m, reply jsonrpc.Message, x *Exchange) {
 	var cancelled *cancelledError
 	silent := errors.As(context.Cause(ctx), &cancelled) // a cancelled request gets no response
 	e.mu.Lock()
 	delete(e.open, jsonrpc.IDKey(m.ID))
 	e.mu.Unlock()
+	x.over.Store(true)
 	if !silent {
-		e.out.put(reply)
+		e.out.put(reply, x)
 	}
 }
 

@@ -92,7 +92,7 @@ type Gateway struct {
 	listeners sync.WaitGroup  // for late answers
 	life      context.Context // ends when attempts and listeners must be given up
 	end       context.CancelCauseFunc
-	timeouts  timeouts
+	progress  progress
 	state     clientState
 	hasTools  atomic.Bool // the upstream has declared tools
 	announces atomic.Bool // and that it announces changes of them

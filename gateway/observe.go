@@ -11,7 +11,7 @@ import (
 // observer writes what happens to the upstream into the log, and has its tools
 // read anew after a restart. The upstream's own words are a field of the log,
 // whose format escapes them.
-func (g *Gateway) observer(c *stdioClient) upstream.Observer {
+func (g *Gateway) observer(c *client) upstream.Observer {
 	var junk sync.Once
 	log := g.log.With().Str("upstream", g.options.Scope.Upstream).Logger()
 	return upstream.Observer{

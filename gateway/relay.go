@@ -27,7 +27,7 @@ func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Messag
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
 	}
-	answer, err := forward(ctx, session, x.turn, request, func(answer jsonrpc.Message) {
+	answer, err := g.forward(ctx, session, x, request, func(answer jsonrpc.Message) {
 		if answer.Result != nil {
 			g.state.learn(request) // in the order in which the upstream has granted them
 		}
@@ -58,10 +58,12 @@ func (g *Gateway) reach(ctx context.Context) (upstream.Session, error) {
 // forward sends a request in its turn and waits for its answer, which answered gets
 // the moment that it is there. When the client cancels the request, the upstream is
 // told so in the client's words.
-func forward(ctx context.Context, session upstream.Session, turn *turn, request jsonrpc.Message, answered func(jsonrpc.Message)) (jsonrpc.Message, error) {
-	turn.wait(ctx)
-	call, err := session.SendTo(ctx, request, upstream.Listener{Answered: answered})
-	turn.leave()
+func (g *Gateway) forward(ctx context.Context, session upstream.Session, x *Exchange, request jsonrpc.Message, answered func(jsonrpc.Message)) (jsonrpc.Message, error) {
+	request, unfollow := g.progress.follow(request, x.tell, nil)
+	defer unfollow()
+	x.turn.wait(ctx)
+	call, err := session.SendTo(ctx, request, upstream.Listener{Answered: answered, Notified: x.tell})
+	x.turn.leave()
 	if err != nil {
 		return jsonrpc.Message{}, err
 	}
@@ -96,7 +98,7 @@ func (j *journey) forwardUnkeyed(ctx context.Context) {
 		request = request.With("params", j.call.Forward(j.tool, "", ""))
 	}
 	began := time.Now()
-	answer, err := forward(ctx, j.session, j.from.turn, request, j.from.respond)
+	answer, err := j.g.forward(ctx, j.session, j.from, request, j.from.respond)
 	j.upstreamTook = time.Since(began)
 	var unsent *upstream.NotSent
 	switch {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
-	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 	"github.com/mcp-idem/mcp-idem/upstream"
 )
 
@@ -27,7 +26,7 @@ const (
 func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	c := newStdioClient(g, out)
 	options := g.options.Upstream
-	options.Handler, options.Observer = c, g.observer(c)
+	options.Handler, options.Observer = c.client, g.observer(c.client)
 	server, err := upstream.Start(g.options.Command, options)
 	if err != nil {
 		return err
@@ -48,29 +47,21 @@ func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) e
 	return server.Err()
 }
 
-// A stdioClient is the client on standard input and output. The goroutine that
-// reads registers each request before anything is done about it, so that a
-// cancellation always finds its request; every request then has a goroutine of its
-// own, and one that takes long delays nobody.
+// A stdioClient is the client on standard input and output. One goroutine reads.
 type stdioClient struct {
-	g         *Gateway
-	caller    *Caller
-	out       *outbox
-	requests  *exchanges // of the client
-	questions questions  // of the upstream
-	order     line       // in which what is handed on was sent
-
-	// The handshake, as the goroutine that reads has seen it.
-	shaken      chan struct{} // closed when initialize is answered; nil before it came
-	initialized bool          // the client has said so, or goes on without
+	*client
+	box *outbox
 }
 
 func newStdioClient(g *Gateway, out io.Writer) *stdioClient {
-	c := &stdioClient{g: g, out: newOutbox(out)}
-	c.requests = newExchanges(c.out)
-	c.caller = newCaller(func(m jsonrpc.Message) { c.out.put(m) })
-	return c
+	box := newOutbox(out)
+	return &stdioClient{client: newClient(g, only{box}), box: box}
 }
+
+// only is the outlet of a client that has but one stream.
+type only struct{ box *outbox }
+
+func (o only) put(m jsonrpc.Message, _ *Exchange) bool { return o.box.put(m) }
 
 // readAll reads the client's messages until it closes its side. A message that is
 // none gets an error, and the session goes on. A client that does not read is not
@@ -78,179 +69,20 @@ func newStdioClient(g *Gateway, out io.Writer) *stdioClient {
 func (c *stdioClient) readAll(in io.Reader) error {
 	lines := jsonrpc.NewReader(in, MaxMessageBytes)
 	for {
-		c.out.waitForRoom()
+		c.box.waitForRoom()
 		line, err := lines.Next()
 		var tooLong *jsonrpc.TooLongError
 		switch {
 		case errors.As(err, &tooLong):
-			c.out.put(jsonrpc.ErrorReply(tooLong.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+			c.box.put(jsonrpc.ErrorReply(tooLong.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: fmt.Sprintf("a message of more than %d bytes is refused; nothing was sent", tooLong.Limit)}))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
 		default:
-			c.take(line)
+			c.take(line, &Exchange{Caller: c.caller})
 		}
-	}
-}
-
-func (c *stdioClient) take(line []byte) {
-	m, err := jsonrpc.Parse(line)
-	var bad *jsonrpc.Error
-	switch {
-	case errors.As(err, &bad) && m.Method == "" && m.ID != nil:
-		c.questions.answer(m, bad) // a response, as far as one can know
-	case bad != nil:
-		c.out.put(jsonrpc.ErrorReply(m.ID, bad))
-	case m.IsResponse():
-		c.questions.answer(m, nil)
-	case m.IsNotification():
-		c.takeNotification(m)
-	default:
-		c.takeRequest(m)
-	}
-}
-
-// takeRequest has a request handled. What comes behind an initialize waits for its
-// answer, so that a client that sends everything at once still shakes hands first.
-func (c *stdioClient) takeRequest(m jsonrpc.Message) {
-	x := Exchange{Caller: c.caller}
-	switch m.Method {
-	case "ping":
-		c.out.put(jsonrpc.Result(m.ID, []byte(`{}`)))
-	case "initialize":
-		x.turn = c.order.join()
-		shaken := make(chan struct{})
-		if c.requests.begin(m, x, func(ctx context.Context, x *Exchange) jsonrpc.Message {
-			defer close(shaken)
-			return c.g.initialize(ctx, x, m)
-		}) {
-			c.shaken = shaken
-		}
-	default:
-		if m.Method != "tools/list" { // that is answered from here
-			x.turn = c.order.join()
-		}
-		shaken := c.proceed()
-		c.requests.begin(m, x, func(ctx context.Context, x *Exchange) jsonrpc.Message {
-			shaken(ctx)
-			return c.handle(ctx, x, m)
-		})
-	}
-}
-
-// proceed returns what a message waits for that comes behind the handshake. The
-// client is taken to go on without notifications/initialized, if it has not sent it.
-func (c *stdioClient) proceed() func(context.Context) {
-	shaken, goesOn := c.shaken, !c.initialized
-	if shaken == nil {
-		return func(context.Context) {}
-	}
-	c.initialized = true
-	return func(ctx context.Context) {
-		select {
-		case <-shaken:
-			if goesOn {
-				c.g.server.Proceed()
-			}
-		case <-ctx.Done():
-		}
-	}
-}
-
-// handle finds who answers a request.
-func (c *stdioClient) handle(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message {
-	switch m.Method {
-	case "tools/call":
-		return c.g.Call(ctx, x, m)
-	case "tools/list":
-		return c.g.tools.list(ctx, m)
-	}
-	return c.g.relay(ctx, x, m)
-}
-
-func (c *stdioClient) takeNotification(m jsonrpc.Message) {
-	var hand func(context.Context) error
-	switch m.Method {
-	case "notifications/cancelled":
-		c.requests.cancel(m)
-		return
-	case "notifications/initialized":
-		c.initialized = true
-		hand = func(context.Context) error { return c.completeHandshake(m) }
-	default:
-		hand = func(ctx context.Context) error { return c.g.notify(ctx, m) }
-	}
-	shaken, turn := c.proceed(), c.order.join()
-	taken := c.requests.spawn(func() {
-		defer turn.leave()
-		shaken(c.requests.life)
-		turn.wait(c.requests.life)
-		if err := hand(c.requests.life); err != nil {
-			c.g.log.Warn().Err(err).Str("method", m.Method).Msg("a notification of the client was lost")
-		}
-	})
-	if !taken {
-		turn.leave()
-		c.g.log.Warn().Str("method", m.Method).Msg("a notification of the client was lost: too many wait")
-	}
-}
-
-func (c *stdioClient) completeHandshake(m jsonrpc.Message) error {
-	if err := c.g.server.Initialized(m); err != nil {
-		return err
-	}
-	if c.g.hasTools.Load() { // whoever needs the list first would wait for it
-		c.requests.spawn(func() { _, _ = c.g.tools.get(c.requests.life) })
-	}
-	return nil
-}
-
-// Request hands the upstream's request to the client.
-func (c *stdioClient) Request(s upstream.Session, m jsonrpc.Message) {
-	asked, ok := c.questions.ask(s, m)
-	if !ok {
-		_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("%d requests to the client are open already", MaxRequestsInFlight)}))
-		return
-	}
-	c.out.put(asked)
-}
-
-// Notification hands the upstream's notification to the client.
-func (c *stdioClient) Notification(m jsonrpc.Message) {
-	ok := true
-	switch m.Method {
-	case "notifications/tools/list_changed":
-		c.g.tools.invalidate()
-		c.requests.spawn(func() { c.toolsChanged(m) })
-		return
-	case "notifications/progress":
-		if params, err := rawjson.ParseObject(m.Params); err == nil {
-			token, _ := params.Get("progressToken")
-			c.g.timeouts.renew(token)
-		}
-	case "notifications/cancelled":
-		if m, ok = c.questions.cancelled(m); !ok {
-			return
-		}
-	}
-	if !c.out.put(m) {
-		c.g.log.Warn().Str("method", m.Method).Msg("a notification was dropped: the client does not read")
-	}
-}
-
-// toolsChanged passes a change of the tools on, where what is offered differs.
-func (c *stdioClient) toolsChanged(m jsonrpc.Message) {
-	if c.g.tools.refresh(c.requests.life) && c.g.announces.Load() {
-		c.out.put(m)
-	}
-}
-
-// upstreamGone tells the client that nobody waits for its answers any more.
-func (c *stdioClient) upstreamGone() {
-	for _, notice := range c.questions.void() {
-		c.out.put(notice)
 	}
 }
 
@@ -282,7 +114,7 @@ func (c *stdioClient) finish(ctx context.Context) {
 	// A client that has closed its side may read on for as long as it likes.
 	flush, cancelFlush := within(ctx, hurryFlushFor)
 	defer cancelFlush()
-	c.out.close(flush)
+	c.box.close(flush)
 	last, cancelLast := within(ctx, hurryCloseFor)
 	defer cancelLast()
 	_ = c.g.server.Close(last) // its error is that of the context, and nothing is left in any case

@@ -55,7 +55,7 @@ func (p *patience) progress() {
 	}
 	p.last = time.Now()
 	p.told++
-	p.j.from.send(jsonrpc.Notification("notifications/progress", fmt.Appendf(nil,
+	p.j.from.tell(jsonrpc.Notification("notifications/progress", fmt.Appendf(nil,
 		`{"progressToken":%s,"progress":%d,"message":"the same call is still executing"}`, token, p.told)))
 }
 

@@ -52,14 +52,16 @@ func (t *tallies) add(tally dedup.Tally, now time.Time) {
 	}
 }
 
-// take hands the counts over to be written.
+// take hands the counts over to be written. Nothing is added to them any more, even
+// where there are none.
 func (t *tallies) take() counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	taken := t.pending
-	if !taken.empty() {
-		t.pending = newCounts()
+	if t.pending.empty() {
+		return counts{}
 	}
+	taken := t.pending
+	t.pending = newCounts()
 	return taken
 }
 
