@@ -59,7 +59,7 @@ func runsAgain(r Request, e Entry, now time.Time) (Evidence, bool) {
 		return SafeToRepeat, true
 	case !carriesSameKey(r, e):
 		return 0, false
-	case r.OnUnknown.ResendWithin > 0 && now.Before(e.CreatedAt.Add(r.OnUnknown.ResendWithin-resendMargin)):
+	case r.OnUnknown.ResendWithin > 0 && now.Before(e.CreatedAt.Add(r.OnUnknown.ResendWithin-min(resendMargin, r.OnUnknown.ResendWithin/2))):
 		return ResentWithKey, true
 	}
 	return 0, false

@@ -296,3 +296,12 @@ func TestJudgeAllowsOnlyWhatTheTableHas(t *testing.T) {
 		}
 	}
 }
+
+func TestOfAShortUpstreamsWindowHalfIsLeft(t *testing.T) {
+	t.Parallel()
+	for age, runs := range map[time.Duration]bool{4 * time.Minute: true, 6 * time.Minute: false} {
+		e := stands(Unknown, func(e *Entry) { e.CreatedAt = noon.Add(-age) })
+		got := judge(asked(resendWithin(10*time.Minute)), sameContent, Surroundings{Now: noon, Same: e})
+		assert.Equal(t, runs, got.evidence == ResentWithKey, age.String())
+	}
+}

@@ -37,7 +37,7 @@ type OnUnknown struct {
 }
 
 // resendMargin is taken off OnUnknown.ResendWithin, since the upstream counts by
-// its own clock and from its own moment.
+// its own clock and from its own moment; of a short one, half of it.
 const resendMargin = 10 * time.Minute
 
 // A NearMode says what happens to a call whose content was called before under

@@ -14,26 +14,23 @@ func (j *journey) ask() bool {
 	scope := j.g.scope(j.call.Name)
 	if j.bad != nil {
 		j.g.ledger.Refused(scope)
-		j.told = tellRefused(dedup.Reason(j.bad.Reason), j.bad.Message, "Repeat the call with this mended.")
-		return false
+		return j.refuse(tellRefused(dedup.Reason(j.bad.Reason), j.bad.Message, "Repeat the call with this mended."))
 	}
 	key, refusal := j.key()
 	if refusal != nil {
 		j.g.ledger.Refused(scope)
-		if !j.unkeyable() {
-			j.told = *refusal
-		}
-		return false
+		return j.refuse(*refusal)
 	}
 	fingerprint, err := j.call.Fingerprint(j.tool)
 	if err != nil {
-		j.told = tellRefused(dedup.Reason(toolschema.ReasonArguments), "the arguments cannot be compared with those of a retry: "+err.Error(), "Repeat the call with mended arguments.")
-		return false
+		return j.refuse(tellRefused(dedup.Reason(toolschema.ReasonArguments), "the arguments cannot be compared with those of a retry: "+err.Error(), "Repeat the call with mended arguments."))
 	}
 	repeat, err := j.repeatOf()
+	if j.obstacle != nil {
+		repeat, err = dedup.OperationID{}, nil
+	}
 	if err != nil {
-		j.told = tellRefused(dedup.ReasonRepeatUnknown, "idempotency_repeat_of: "+err.Error(), "Repeat the call with the operation id that the refusal gave, or with it left out or empty.")
-		return false
+		return j.refuse(tellRefused(dedup.ReasonRepeatUnknown, "idempotency_repeat_of: "+err.Error(), "Repeat the call with the operation id that the refusal gave, or with it left out or empty."))
 	}
 	downstream := j.call.Downstream(j.tool)
 	j.asked = dedup.Request{
@@ -42,6 +39,14 @@ func (j *journey) ask() bool {
 		Window: j.g.options.Policy.Window, Near: j.near(), RepeatOf: repeat, Provenance: j.provenance(),
 	}
 	return true
+}
+
+// refuse ends the journey: the call cannot run as it stands, or not at all.
+func (j *journey) refuse(t told) bool {
+	if !j.hindered() {
+		j.told = t
+	}
+	return false
 }
 
 // scope is where a tool's keys live.
@@ -58,7 +63,12 @@ func (j *journey) key() (dedup.Key, *told) {
 	switch {
 	case j.fromHarnessOnly() && j.call.Source != toolschema.KeyHarness:
 		t := tellRefused(dedup.KeyRequired, "keys of this tool are taken from the harness only, and the call carries none", "The program that makes the call must send a key in its _meta.")
-		return dedup.Key{}, &t
+		if _, err := dedup.ParseKey(text, j.call.Name); err != nil {
+			return dedup.Key{}, &t
+		}
+		if j.obstacle == nil { // it may have been taken from the model at another time
+			j.obstacle = &obstacle{told: t}
+		}
 	case j.g.options.Keys == KeysModel && j.call.Source == toolschema.KeyHarness:
 		text, j.carrier = j.call.ModelKey, toolschema.KeyModel
 	}
@@ -100,6 +110,9 @@ func (g *Gateway) onUnknown(tool toolschema.Tool, downstream string) dedup.OnUnk
 // its calls are never taken for one another's repetition. A person cannot be asked
 // here, so ask refuses as confirm does.
 func (j *journey) near() dedup.Near {
+	if j.obstacle != nil { // it is only asked what became of the key
+		return dedup.Near{}
+	}
 	mode := map[toolschema.NearDuplicate]dedup.NearMode{
 		toolschema.NearDuplicateWarn:    dedup.NearWarn,
 		toolschema.NearDuplicateConfirm: dedup.NearConfirm,

@@ -29,9 +29,7 @@ func (g *Gateway) Call(ctx context.Context, x *Exchange, request jsonrpc.Message
 	if j.asksForStatus() { // the gateway's own tool
 		return j.status(ctx)
 	}
-	if !j.findTool(ctx) { // what is the tool?
-		return j.reply()
-	}
+	j.findTool(ctx)    // what is the tool?
 	if !j.needsKey() { // readers go straight through
 		return j.pass(ctx)
 	}
@@ -46,7 +44,7 @@ func (g *Gateway) Call(ctx context.Context, x *Exchange, request jsonrpc.Message
 		if !j.tool.Keyed() { // nobody has used the key that came, and none is needed
 			return j.pass(ctx)
 		}
-		if j.unkeyable() { // can a key be demanded of such calls at all?
+		if j.hindered() { // is the tool there, and can a key be demanded of it?
 			return j.reply()
 		}
 		if !j.reach(ctx) { // is the upstream there to be written to?

@@ -31,10 +31,12 @@ type catalog struct {
 	refreshing sync.Mutex
 
 	mu      sync.Mutex
-	read    *tools // nil until it was read once
-	offered *tools // what the client knows of: the first reading, or what it was told of since
-	stale   bool   // the upstream has said that its tools have changed
-	noted   []string
+	read    *tools   // nil until it was read once
+	offered *tools   // what the client knows of: the first reading, or what it was told of since
+	stale   bool     // the upstream has said that its tools have changed
+	noted   []string // native keys that the operator was told of
+	// unmatched are patterns of the operator's that name no tool.
+	unmatched []string
 }
 
 // tools is one reading of all pages. It is never changed.
@@ -52,21 +54,34 @@ type page struct {
 func newCatalog(g *Gateway) *catalog { return &catalog{g: g} }
 
 // find returns a tool, or errNoSuchTool. A name that is not known is looked for
-// in a fresh reading, since upstreams change their tools without a word.
-func (c *catalog) find(ctx context.Context, name string) (toolschema.Tool, error) {
-	if read, _ := c.current(); read != nil {
-		if tool, ok := read.byName[name]; ok {
-			return tool, nil
+// in a fresh reading, since upstreams change their tools without a word; and so
+// is every name where they have changed with one. stale says that the tool is
+// what it was before that, because there is no fresh reading to be had.
+func (c *catalog) find(ctx context.Context, name string) (tool toolschema.Tool, stale bool, err error) {
+	last, stale := c.current()
+	if last != nil && !stale {
+		if tool, ok := last.byName[name]; ok {
+			return tool, false, nil
 		}
 	}
-	read, err := c.reread(ctx)
+	limit, cancel := context.WithTimeout(ctx, c.g.options.ReachWithin)
+	defer cancel()
+	if last == nil { // as long as it takes: nothing is known yet
+		limit = ctx
+	}
+	read, err := c.reread(limit)
 	if err != nil {
-		return toolschema.Tool{}, err
+		if last != nil {
+			if tool, ok := last.byName[name]; ok {
+				return tool, true, nil
+			}
+		}
+		return toolschema.Tool{}, false, err
 	}
 	if tool, ok := read.byName[name]; ok {
-		return tool, nil
+		return tool, false, nil
 	}
-	return toolschema.Tool{}, errNoSuchTool
+	return toolschema.Tool{}, false, errNoSuchTool
 }
 
 // list is the response to a tools/list.
@@ -127,7 +142,7 @@ func (c *catalog) reread(ctx context.Context) (*tools, error) {
 		if c.offered == nil {
 			c.offered = read
 		}
-		c.noteNatives(read)
+		c.note(read)
 		return read, nil
 	})
 	select {
@@ -211,6 +226,10 @@ func (c *catalog) add(read *tools, cursor string, result []byte) (next string, m
 		return "", false, fmt.Errorf("the server's tools/list cannot be read: %w", err)
 	}
 	for _, tool := range rewritten.Tools {
+		if other, twice := read.byName[tool.Name]; twice {
+			c.g.log.Warn().Str("tool", tool.Name).Msg("the server lists two tools of one name; its calls are guarded as the stricter of the two")
+			tool = toolschema.Stricter(other, tool)
+		}
 		read.byName[tool.Name] = tool
 		if tool.Problem != "" {
 			c.g.log.Warn().Str("tool", tool.Name).Str("problem", tool.Problem).Str("on_problem", string(c.g.options.Policy.OnProblem)).Msg("a tool cannot be given a key")
@@ -233,11 +252,18 @@ func (c *catalog) add(read *tools, cursor string, result []byte) (next string, m
 	return next, next != "", nil
 }
 
-// noteNatives tells the operator, once for each change of them, of tools that take
-// a key of their own which nobody has said anything about.
-func (c *catalog) noteNatives(read *tools) {
+// note tells the operator, once for each change of them, of patterns that name no
+// tool, and of tools that take a key of their own which nobody has said anything
+// about.
+func (c *catalog) note(read *tools) {
 	var found []string
-	for _, name := range slices.Sorted(maps.Keys(read.byName)) {
+	names := slices.Sorted(maps.Keys(read.byName))
+	unmatched := c.g.options.Policy.Unmatched(append(slices.Collect(maps.Keys(read.dropped)), names...))
+	if len(unmatched) > 0 && !slices.Equal(unmatched, c.unmatched) {
+		c.g.log.Warn().Strs("patterns", unmatched).Msg("the server has no tool that these patterns name; check --class and --native-key")
+	}
+	c.unmatched = unmatched
+	for _, name := range names {
 		tool := read.byName[name]
 		for _, native := range tool.Natives {
 			if !native.Configured && tool.Class != toolschema.ClassDeduplicate {

@@ -204,6 +204,67 @@ func TestARecordedAnswerIsReplayedAlthoughTheToolCanHaveNoKeyAnyMore(t *testing.
 	assert.Equal(t, 1, r.server.effects())
 }
 
+// What became of a call is told although nothing more can be sent to its tool.
+func TestWhatIsOnRecordIsToldAlthoughTheToolIsGone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*gateway.Options){
+		"the server has it no more":    nil,
+		"keys come from harnesses now": func(o *gateway.Options) { o.Keys = gateway.KeysHarness },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, refundTool, nil)
+			r.call("refund", refundA1).require(gateway.Completed, "was_replay", "false")
+			r.server.on("refund", func(c *call) { c.fail(-32603, "boom") })
+			lost := strings.ReplaceAll(refundA1, "A1", "B2")
+			r.call("refund", lost).require(gateway.EffectUnknown)
+			if change == nil {
+				r.server.offers(`[{"name":"other","inputSchema":{"type":"object"}}]`)
+			}
+			now := r.another(change)
+			now.call("refund", refundA1).require(gateway.Completed, "was_replay", "true")
+			now.call("refund", lost).require(gateway.EffectUnknown, "attempt", "1")
+			fresh := now.start("refund", strings.ReplaceAll(refundA1, "A1", "C3"), "")
+			if change == nil {
+				fresh.requireRefused(jsonrpc.CodeInvalidParams, `^Unknown tool: refund; nothing was sent$`)
+			} else {
+				fresh.reply().require(gateway.FailedBeforeInput, "reason", "key_required")
+			}
+			assert.Equal(t, 2, r.server.effects())
+		})
+	}
+}
+
+// The server says that its tools have changed: what they were is no reason to let a
+// call through that carries a key.
+func TestAChangedToolIsReadBeforeItIsCalled(t *testing.T) {
+	t.Parallel()
+	const reader, keyed = `[{"name":"get_it","inputSchema":{"type":"object"}}]`, `[{"name":"get_it","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}]`
+	const key = `{"mcp-idem/key":"run:1:step:1"}`
+	r := newRig(t, reader, func(o *gateway.Options) { o.Policy.TrustAnnotations = true; o.ReachWithin = 50 * time.Millisecond })
+	r.list()
+	r.server.offers(keyed)
+	r.server.say(listChanged)
+	receive(t, r.others, "the change")
+	r.start("get_it", `{}`, key).reply().require(gateway.Completed, "was_replay", "false")
+	r.start("get_it", `{}`, key).reply().require(gateway.Completed, "was_replay", "true")
+	assert.Equal(t, 1, r.server.effects())
+
+	r.server.listsBy(func(string) string { return "" }) // an error
+	r.server.say(listChanged)
+	r.server.say("notifications/message")
+	receive(t, r.others, "the word behind it")
+	r.start("get_it", `{}`, key).reply().require(gateway.Completed, "was_replay", "true")
+}
+
+func TestOfTwoToolsOfOneNameTheStricterCounts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, `[{"name":"widget","inputSchema":{"type":"object"}},{"name":"widget","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]`,
+		func(o *gateway.Options) { o.Policy.TrustAnnotations = true })
+	r.call("widget", `{"a":1}`).require(gateway.FailedBeforeInput, "reason", "key_required")
+	assert.Zero(t, r.server.effects())
+}
+
 func TestAToolThatCannotHaveAKeyIsLeftOutWhereThatIsThePolicy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, oddTools, func(o *gateway.Options) { o.Policy.OnProblem = toolschema.OnProblemOmit })

@@ -29,12 +29,20 @@ type journey struct {
 	wait    *patience // nil until the ledger was asked
 	session upstream.Session
 
-	told    told
-	failure *jsonrpc.Error
-	passed  jsonrpc.Message // the upstream's own response, handed on
+	obstacle *obstacle // nil: the call may run, as far as one knows
+	told     told
+	failure  *jsonrpc.Error
+	passed   jsonrpc.Message // the upstream's own response, handed on
 
 	upstreamTook time.Duration
 	ledgerTook   time.Duration
+}
+
+// An obstacle is why a call cannot run. What is on record of its key is told all
+// the same: the tool may have been another one when the call was executed.
+type obstacle struct {
+	told    told
+	failure *jsonrpc.Error // where the protocol has an error for it
 }
 
 func (g *Gateway) begin(from *Exchange, request jsonrpc.Message) *journey {
@@ -72,28 +80,41 @@ func (j *journey) leaveOrder() { j.from.turn.leave() }
 
 // findTool learns what the tool is. A tool that the upstream does not list is
 // not called: nobody could say what calling it twice would do.
-func (j *journey) findTool(ctx context.Context) bool {
+func (j *journey) findTool(ctx context.Context) {
 	if j.g.tools.known(j.call.Name).Name == "" {
 		j.leaveOrder() // reading the tools takes a while, and nobody behind needs them
 	}
-	tool, err := j.g.tools.find(ctx, j.call.Name)
+	tool, stale, err := j.g.tools.find(ctx, j.call.Name)
 	j.tool = tool
 	var refused *jsonrpc.Error
 	switch {
-	case errors.As(err, &refused):
-		j.failure = refused
+	case err == nil && stale && !tool.Keyed() && j.call.Source != toolschema.KeyNone:
+		// Who sends a key wants it kept, and the tool may need one by now.
+		j.tool = toolschema.Tool{Name: tool.Name}
+		j.obstacle = &obstacle{told: tellUnreachable("its tools have changed, and cannot be read")}
+	case err == nil && tool.Problem != "" && j.g.options.Policy.OnProblem != toolschema.OnProblemHarness:
+		j.obstacle = &obstacle{told: tellUnkeyable(tool.Problem)}
 	case err == nil:
-		return true
+	case errors.As(err, &refused):
+		j.obstacle = &obstacle{failure: refused}
 	case errors.Is(err, errNoSuchTool):
 		message := "Unknown tool: " + j.call.Name
 		if problem := j.g.tools.whyDropped(j.call.Name); problem != "" {
 			message = "Tool " + j.call.Name + " is not offered: " + problem
 		}
-		j.failure = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message + "; nothing was sent"}
+		j.obstacle = &obstacle{failure: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message + "; nothing was sent"}}
 	default:
-		j.told = tellUnreachable(err.Error())
+		j.obstacle = &obstacle{told: tellUnreachable(err.Error())}
 	}
-	return false
+}
+
+// hindered ends the journey where there is an obstacle.
+func (j *journey) hindered() bool {
+	if j.obstacle == nil {
+		return false
+	}
+	j.told, j.failure = j.obstacle.told, j.obstacle.failure
+	return true
 }
 
 // needsKey reports whether the call goes by the ledger: its tool has side effects,
@@ -106,18 +127,6 @@ func (j *journey) needsKey() bool {
 	return j.call.Source != toolschema.KeyNone && refusal == nil
 }
 
-// unkeyable ends the journey of a call whose tool needs a key that its schema
-// cannot demand, where the policy is to refuse such calls. What an earlier call
-// with the key has left is told all the same: the tool may have had another schema.
-func (j *journey) unkeyable() bool {
-	p := j.g.options.Policy.OnProblem
-	if j.tool.Problem == "" || p == toolschema.OnProblemHarness {
-		return false
-	}
-	j.told = tellUnkeyable(j.tool.Problem)
-	return true
-}
-
 // lookUp answers from the ledger, if there is something to answer. A call whose
 // operation is running waits for it.
 func (j *journey) lookUp(ctx context.Context) bool {
@@ -128,6 +137,10 @@ func (j *journey) lookUp(ctx context.Context) bool {
 		began := time.Now()
 		verdict, ok, err := j.g.ledger.Look(ctx, j.asked)
 		j.ledgerTook += time.Since(began)
+		if err != nil && !j.tool.Keyed() && ctx.Err() == nil {
+			j.g.log.Error().Err(err).Str("tool", j.call.Name).Msg("the ledger could not be read; the call needs no key, and is handed on")
+			return false
+		}
 		if err != nil {
 			j.ledgerFailed(ctx, err)
 			return true

@@ -60,8 +60,8 @@ type definition struct {
 const (
 	maxCopied     = 1 << 18 // bytes of copied definitions
 	maxReferences = 2000
-	maxPatterns   = 200
-	maxPattern    = 1000 // bytes
+	maxPatterns   = 30
+	maxPattern    = 300 // bytes
 )
 
 // errCounted says that a schema counts members, and an optional addition cannot
@@ -126,16 +126,26 @@ func closed(schema *rawjson.Value) bool {
 	return false
 }
 
+// present reports whether a member is there. Encoders write null for what is not.
+func present(value *rawjson.Value) bool { return value != nil && !value.Is("null") }
+
 // appendTo adds members to an object that is a member of another, or makes it.
 func appendTo(object *rawjson.Value, name string, members []byte, edits *rawjson.Edits) {
-	if inner := object.Get(name); inner != nil {
+	switch inner := object.Get(name); {
+	case inner.IsObject():
 		edits.Append(inner, members)
+		return
+	case inner != nil: // null
+		edits.Replace(inner.Start, inner.End, slices.Concat([]byte("{"), members, []byte("}")))
 		return
 	}
 	edits.Append(object, slices.Concat(rawjson.Quote(name), []byte(":{"), members, []byte("}")))
 }
 
 func (b *blinding) blindKeyword(name string, value *rawjson.Value, edits *rawjson.Edits) error {
+	if !present(value) && (name == "properties" || name == "required") {
+		return nil // as encoders write an empty list or map that was never made
+	}
 	switch name {
 	case "allOf", "anyOf", "oneOf":
 		return b.blindAll(name, value, edits)
@@ -282,11 +292,19 @@ var foreignSyntax = regexp.MustCompile(`\\[AzQECpPaZG]|\(\?[a-zA-Z]|\[\[:|\\[1-9
 // mayMatch reports whether a pattern matches the name. A pattern that Go does
 // not know as ECMA-262 does is taken to, and so is one too many or too long.
 func (b *blinding) mayMatch(pattern, name string) bool {
-	if b.tried++; b.tried > maxPatterns || len(pattern) > maxPattern {
+	if b.tried++; b.tried > maxPatterns {
 		return true
 	}
-	re, err := regexp.Compile(pattern)
-	return err != nil || foreignSyntax.MatchString(pattern) || re.MatchString(name)
+	re, err := compilePattern(pattern)
+	return err != nil || re.MatchString(name)
+}
+
+// compilePattern compiles a pattern that means the same in Go as in ECMA-262.
+func compilePattern(pattern string) (*regexp.Regexp, error) {
+	if len(pattern) > maxPattern || foreignSyntax.MatchString(pattern) {
+		return nil, errors.New("a pattern that cannot be tried")
+	}
+	return regexp.Compile(pattern)
 }
 
 // blindNames lets propertyNames take the names of the additions. Those of the
@@ -337,11 +355,8 @@ func takesName(f rawjson.Field, schema *rawjson.Value, name string) bool {
 		return isNumber && n >= float64(len(name))
 	case "pattern":
 		text, ok := f.Value.Text()
-		if !ok || len(text) > maxPattern {
-			return false
-		}
-		re, err := regexp.Compile(text)
-		return err == nil && !foreignSyntax.MatchString(text) && re.MatchString(name)
+		re, err := compilePattern(text)
+		return ok && err == nil && re.MatchString(name)
 	}
 	return false
 }

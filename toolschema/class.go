@@ -48,6 +48,15 @@ func ParseClass(s string) (Class, error) {
 	return "", fmt.Errorf("unknown class %q: want one of %s", s, strings.Join(names, ", "))
 }
 
+// Stricter returns the tool whose class allows less. Of two that a server lists
+// under one name, nobody knows which of them a call means.
+func Stricter(a, b Tool) Tool {
+	if slices.Index(classes, b.Class) > slices.Index(classes, a.Class) {
+		return b
+	}
+	return a
+}
+
 // Keyed reports whether calls of the class need an idempotency key. It is true
 // for the zero value too: what nobody classified is guarded.
 func (c Class) Keyed() bool { return c != ClassReadOnly && c != ClassUnguarded }
@@ -158,6 +167,24 @@ func ParseOnProblem(word string) (OnProblem, error) {
 		return o, nil
 	}
 	return "", fmt.Errorf("%q says not what becomes of a tool that cannot be given a key: use refuse, harness or omit", word)
+}
+
+// Unmatched returns the patterns of the operator's that name none of the tools.
+func (p Policy) Unmatched(names []string) (patterns []string) {
+	given := make([]string, 0, len(p.Overrides)+len(p.Natives))
+	for _, o := range p.Overrides {
+		given = append(given, o.Pattern)
+	}
+	for _, n := range p.Natives {
+		given = append(given, n.Pattern)
+	}
+	for _, pattern := range given {
+		named := slices.ContainsFunc(names, func(name string) bool { return pattern == name || matches(pattern, name) })
+		if !named && !slices.Contains(patterns, pattern) {
+			patterns = append(patterns, pattern)
+		}
+	}
+	return patterns
 }
 
 // A Decision is the class of a tool and the reason for it.

@@ -61,6 +61,16 @@ func TestTheMostExactOverrideWins(t *testing.T) {
 	assert.Equal(t, `override "p*"`, p.Classify("payout", nil).Rule)
 }
 
+func TestAVerbBehindAConjunctionCounts(t *testing.T) {
+	t.Parallel()
+	for name, keyed := range map[string]bool{
+		"get_or_create": true, "find_text_and_replace": true, "find_time_and_book": true, "fetch_and_store": true, "transcribeAndEmail": true,
+		"list_orders_and_payments": false, "search_and_rescue_sites": false, "read_terms_and_conditions": false,
+	} {
+		assert.Equal(t, keyed, Policy{}.Classify(name, nil).Class.Keyed(), name)
+	}
+}
+
 func TestClassifyByAnnotationsAndName(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -270,5 +280,26 @@ func TestSplitName(t *testing.T) {
 		"__":                     nil,
 	} {
 		assert.Equal(t, want, splitName(name), name)
+	}
+}
+
+func TestPatternsThatNameNoToolAreTold(t *testing.T) {
+	t.Parallel()
+	p := Policy{
+		Overrides: []Override{{Pattern: "get_*"}, {Pattern: "zzz"}, {Pattern: "zzz"}, {Pattern: "[a]"}},
+		Natives:   []NativeRule{{Pattern: "qqq*"}, {Pattern: "*"}},
+	}
+	assert.Equal(t, []string{"zzz", "qqq*"}, p.Unmatched([]string{"get_x", "a"}))
+	assert.Empty(t, Policy{}.Unmatched(nil))
+}
+
+func TestOfTwoClassesTheStricterAllowsLess(t *testing.T) {
+	t.Parallel()
+	for i, class := range classes {
+		for _, stricter := range classes[i+1:] {
+			a, b := Tool{Decision: Decision{Class: class}}, Tool{Decision: Decision{Class: stricter}}
+			assert.Equal(t, stricter, Stricter(a, b).Class)
+			assert.Equal(t, stricter, Stricter(b, a).Class)
+		}
 	}
 }

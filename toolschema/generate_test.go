@@ -356,7 +356,7 @@ func TestRandomSchemasKeepTheRuleInEveryRole(t *testing.T) {
 // rapid's.
 func FuzzRandomSchemasKeepTheRule(f *testing.F) {
 	for seed := range byte(8) {
-		f.Add(randomBytes(seed, 64<<10))
+		f.Add(randomBytes(seed, 8<<10))
 	}
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { require.Empty(t, new(generatedTally).check(t, drawn(t))) }))
 }

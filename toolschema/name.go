@@ -38,6 +38,9 @@ type reading struct {
 func readName(name string) reading {
 	n := parseName(name)
 	if i := n.afterConjunction(); i >= 0 {
+		if n.tags[i]&(pureVerb|dualVerb) == 0 {
+			return n.says(unclear, i) // find_time_and_book
+		}
 		return n.says(mutates, i)
 	}
 	lead, noun := n.first(anyVerb), n.first(nounVerb)
@@ -103,11 +106,13 @@ func (n toolName) first(any tag) int {
 }
 
 // afterConjunction finds the mutating verb of get_or_create and
-// find_and_replace, or -1.
+// find_text_and_replace, or -1.
 func (n toolName) afterConjunction() int {
+	verbs := false
 	for i := 1; i+1 < len(n.words); i++ {
+		verbs = verbs || n.tags[i-1]&(anyVerb|nounVerb) != 0
 		joins := n.words[i] == "or" || n.words[i] == "and"
-		if joins && n.tags[i-1]&(anyVerb|nounVerb) != 0 && n.tags[i+1]&(pureVerb|dualVerb) != 0 {
+		if joins && verbs && n.tags[i+1]&(pureVerb|dualVerb|nounVerb) != 0 {
 			return i + 1
 		}
 	}

@@ -113,26 +113,15 @@ func parsePath(s string) (path []string, err error) {
 	return path, nil
 }
 
-// nativeNames are the names by which native keys are found. request_id is not
-// among them: it is mere correlation as often.
-var nativeNames = []string{
-	KeyProperty, "idempotencyKey", "idempotency-key", "idempotency_token", "idempotencyToken",
-	"client_token", "clientToken", "client_request_token", "clientRequestToken", "requestKey", "clientRequestId",
-}
-
-// credential are words by which the description of a client_token tells that it
-// is no idempotency key.
-var credential = regexp.MustCompile(`(?i)\b(auth\w*|credentials?|secret|session|login|log in|sign in|bearer|access token|api token|jwt|oauth)\b`)
-
-// maxNativeDepth is how deep in the arguments native keys are looked for.
-const maxNativeDepth = 3
-
 // A native is a native key with the place of its property in the schema.
 type native struct {
 	NativeKey
 	holder *rawjson.Value // the schema in whose properties it stands; nil where it stands in none
 	schema *rawjson.Value
 }
+
+// isKey reports whether it is the very property that the caller's key comes in.
+func (k NativeKey) isKey() bool { return len(k.Path) == 1 && k.Path[0] == KeyProperty }
 
 // natives finds the native keys of a tool: the one that the operator names, else
 // those whose names are known.
@@ -142,10 +131,12 @@ func (p Policy) natives(name string, input *rawjson.Value) []native {
 			return nil
 		}
 		n := native{NativeKey: NativeKey{Path: rule.Path, Shown: rule.Shown, Raw: rule.Raw, Configured: true}}
-		n.holder, n.schema = propertyAt(input, rule.Path)
+		if n.holder, n.schema = propertyAt(input, rule.Path); n.holder == nil {
+			n.Shown = true // if it is there at all
+		}
 		return []native{n}
 	}
-	return appendNatives(nil, input, nil)
+	return findNatives(input)
 }
 
 func propertyAt(schema *rawjson.Value, path []string) (holder, property *rawjson.Value) {
@@ -156,29 +147,6 @@ func propertyAt(schema *rawjson.Value, path []string) (holder, property *rawjson
 		return nil, nil
 	}
 	return holder, schema
-}
-
-func appendNatives(list []native, holder *rawjson.Value, path []string) []native {
-	for _, f := range holder.Get("properties").Fields() {
-		at := append(slices.Clone(path), f.Name)
-		switch {
-		case isNativeName(f.Name, f.Value):
-			list = append(list, native{NativeKey: NativeKey{Path: at}, holder: holder, schema: f.Value})
-		case len(at) < maxNativeDepth:
-			list = appendNatives(list, f.Value, at)
-		}
-	}
-	return list
-}
-
-// isNativeName reports whether a property is a native key by its name, unless
-// its schema tells otherwise.
-func isNativeName(name string, schema *rawjson.Value) bool {
-	if !slices.Contains(nativeNames, name) || takesKeys(schema) != nil {
-		return false
-	}
-	text, _ := schema.Get("description").Text()
-	return !strings.HasPrefix(strings.ToLower(name), "client") || !credential.MatchString(text)
 }
 
 // MinNativeLength is the shortest maxLength, in characters, that a native key's
@@ -195,47 +163,74 @@ func takesKeys(schema *rawjson.Value) error {
 		return nil
 	case !schema.IsObject():
 		return errors.New("is no schema that can be described")
-	case !admitsString(schema):
+	case !hasType(schema, "string"):
 		return errors.New("does not take any string")
 	}
-	if most := schema.Get("maxLength"); most != nil {
-		if n, ok := count(most); !ok || n < MinNativeLength {
-			return fmt.Errorf("takes no more than %s characters", shorten(string(most.Raw())))
-		}
-	}
-	if least := schema.Get("minLength"); least != nil {
-		if n, ok := count(least); !ok || n > MinNativeLength {
-			return fmt.Errorf("takes no fewer than %s characters", shorten(string(least.Raw())))
-		}
-	}
-	if pattern, ok := schema.Get("pattern").Text(); ok {
-		if re, err := regexp.Compile(pattern); err == nil && !(re.MatchString(sampleKeys[0]) && re.MatchString(sampleKeys[1])) {
-			return fmt.Errorf("has a pattern %q that a UUID does not match", shorten(pattern))
+	for _, f := range schema.Fields() {
+		if err := takesKeysBy(f.Name, f.Value); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// admitsString reports whether a property's schema takes strings in general:
-// by its own type, or by a branch, as in the usual "string or null".
-func admitsString(schema *rawjson.Value) bool {
-	if schema.Is("true") {
-		return true
-	}
-	for _, narrowing := range []string{"enum", "const", "$ref", "$dynamicRef", "$recursiveRef", "allOf", "not", "if"} {
-		if schema.Get(narrowing) != nil {
-			return false
+func takesKeysBy(keyword string, value *rawjson.Value) error {
+	n, _ := count(value)
+	text, _ := value.Text()
+	switch keyword {
+	case "enum", "const", "$ref", "$dynamicRef", "$recursiveRef", "allOf", "not", "if":
+		return fmt.Errorf("has %s, by which it may not take every key", keyword)
+	case "anyOf", "oneOf": // as in the usual "string or null"
+		if !slices.ContainsFunc(value.Elements(), func(branch *rawjson.Value) bool { return takesKeys(branch) == nil }) {
+			return fmt.Errorf("has %s, none of which takes every key", keyword)
+		}
+	case "maxLength":
+		if n < MinNativeLength {
+			return fmt.Errorf("takes no more than %s characters", shorten(string(value.Raw())))
+		}
+	case "minLength":
+		if n > MinNativeLength {
+			return fmt.Errorf("takes no fewer than %s characters", shorten(string(value.Raw())))
+		}
+	case "format":
+		if text != "uuid" {
+			return fmt.Errorf("has a format %q that a UUID is not of", shorten(text))
+		}
+	case "pattern":
+		re, err := compilePattern(text)
+		if err != nil || !re.MatchString(sampleKeys[0]) || !re.MatchString(sampleKeys[1]) {
+			return fmt.Errorf("has a pattern %q that a UUID may not match", shorten(text))
 		}
 	}
-	if !schema.IsObject() || !hasType(schema, "string") {
-		return false
-	}
-	for _, choice := range []string{"anyOf", "oneOf"} {
-		if branches := schema.Get(choice); branches != nil && !slices.ContainsFunc(branches.Elements(), admitsString) {
-			return false
+	return nil
+}
+
+// checkConfigured refuses a native key of the operator's that does not take what
+// it would get.
+func checkConfigured(natives []native) error {
+	for _, n := range natives {
+		if !n.Configured || n.Raw || n.schema == nil {
+			continue
+		}
+		if err := takesKeys(n.schema); err != nil {
+			return fmt.Errorf("has a native key %s that %w", n, err)
 		}
 	}
-	return true
+	return nil
+}
+
+// longestKey is how long a caller's key may be, in characters: no longer than a
+// property takes that gets it as it is.
+func longestKey(natives []native) int {
+	longest := MaxKeyLength
+	for _, n := range natives {
+		if most := n.schema.Get("maxLength"); n.Raw && most != nil {
+			if limit, ok := count(most); ok && limit >= MinKeyLength {
+				longest = min(longest, int(min(limit, MaxKeyLength)))
+			}
+		}
+	}
+	return longest
 }
 
 // hide takes the property out of the offered schema, as far as that is safe:
@@ -251,7 +246,7 @@ func (n *native) hide(input *rawjson.Value, refs *references, edits *rawjson.Edi
 		mentions++
 	}
 	counted := n.holder.Get("minProperties") != nil || n.holder.Get("maxProperties") != nil
-	if n.Shown = counted || required != nil && !isList || timesNamed(input, name) != mentions || refs.reach(n.holder); n.Shown {
+	if n.Shown = counted || present(required) && !isList || timesNamed(input, name) != mentions || refs.reach(n.holder); n.Shown {
 		return
 	}
 	edits.RemoveMembers(n.holder.Get("properties"), name)

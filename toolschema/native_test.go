@@ -51,11 +51,23 @@ func TestNativeKeysAreFoundByTheirNames(t *testing.T) {
 		`"clientToken":{"type":"string","maxLength":16}`:                                               ``,
 		`"clientToken":{"type":"string","pattern":"^ct_"}`:                                             ``,
 		`"clientToken":{"type":"string","description":"OAuth token for authentication."}`:              ``,
-		`"client_token":{"type":"string","description":"The bearer credential of your session"}`:       ``,
+		`"client_token":{"type":"string","description":"Registration token of the device"}`:            ``,
+		`"requestKey":{"type":"string","description":"Key of the request to approve"}`:                 ``,
 		`"client_token":{"type":"string","description":"Unique token that makes the call idempotent"}`: `(client_token)`,
+		`"client_token":{"type":"string","description":"Use the same value when you retry."}`:          `(client_token)`,
+		`"clientToken":{"type":"string","description":"Generate a new UUID for every request."}`:       `(clientToken)`,
+		`"idempotencyKey":{"type":"string","description":"The key that the payment was made with."}`:   ``,
+		`"idempotencyKey":{"type":"string","pattern":"^(?!.*-)[0-9A-Z]{8,40}$"}`:                       ``,
+		`"idempotencyKey":{"anyOf":[{"type":"string","maxLength":20},{"type":"null"}]}`:                ``,
+		`"d":{"anyOf":[{"type":"object","properties":{"clientToken":{}}},{"type":"null"}]}`:            `(d.clientToken)`,
+		`"d":{"$ref":"#/$defs/d"}`:                                                                     `d.clientToken`,
 		`"list":{"items":{"properties":{"clientToken":{}}}}`:                                           ``,
 	} {
-		tool := rewrite(t, Policy{}, `{"name":"create_x","inputSchema":{"type":"object","properties":{`+properties+`}}}`)
+		defs := ""
+		if strings.Contains(properties, "$ref") {
+			defs = `,"$defs":{"d":{"properties":{"clientToken":{}}}}`
+		}
+		tool := rewrite(t, Policy{}, `{"name":"create_x","inputSchema":{"type":"object","properties":{`+properties+`}`+defs+`}}`)
 		require.Empty(t, tool.Problem)
 		assert.Equal(t, want, paths(tool), properties)
 		for _, n := range tool.Natives {
@@ -65,15 +77,57 @@ func TestNativeKeysAreFoundByTheirNames(t *testing.T) {
 	assert.Empty(t, rewrite(t, Policy{}, `{"name":"get_x","inputSchema":{"properties":{"clientToken":{}}}}`).Natives, "what needs no key gets none")
 }
 
+// Of a required property without a word on what it is for nobody knows that it is
+// not what the call is about.
+func TestARequiredTokenIsOnlyANativeKeyIfItSaysSo(t *testing.T) {
+	t.Parallel()
+	for property, want := range map[string]string{
+		`{"type":"string"}`:                                         ``,
+		`{"type":"string","description":"xxxx xxxxx"}`:              ``,
+		`{"type":"string","description":"Makes retries safe."}`:     `(client_token)`,
+		`{"type":"string","description":"Token of the phone."}`:     ``,
+		`{"type":"string","description":"Deduplicates the order."}`: `(client_token)`,
+	} {
+		tool := rewrite(t, Policy{}, `{"name":"send_push","inputSchema":{"properties":{"client_token":`+property+`},"required":["client_token"]}}`)
+		assert.Equal(t, want, paths(tool), property)
+	}
+}
+
+func TestANativeKeyOfTheOperatorsHasToTakeKeys(t *testing.T) {
+	t.Parallel()
+	for property, want := range map[string]string{
+		`{"type":"integer"}`:                "has a native key ref that does not take any string",
+		`{"type":"string","maxLength":10}`:  "has a native key ref that takes no more than 10 characters",
+		`{"type":"string","format":"date"}`: "that a UUID is not of",
+		`{"type":"string"}`:                 "",
+	} {
+		definition := `{"name":"create_x","inputSchema":{"properties":{"ref":` + property + `}}}`
+		tool := rewrite(t, Policy{Natives: []NativeRule{{Pattern: "*", Path: []string{"ref"}}}}, definition)
+		assert.Contains(t, tool.Problem, want, property)
+		assert.Equal(t, want == "", tool.Problem == "")
+	}
+	raw := Policy{Natives: []NativeRule{{Pattern: "*", Path: []string{"ref"}, Raw: true}}}
+	tool := rewrite(t, raw, `{"name":"create_x","inputSchema":{"properties":{"ref":{"type":"string","maxLength":40}}}}`)
+	assert.Contains(t, string(tool.Definition), `"maxLength":40,"description":"Names`)
+}
+
+func TestOfTwoNativeKeysInOneObjectOneIsHidden(t *testing.T) {
+	t.Parallel()
+	tool := rewrite(t, Policy{}, `{"name":"create_x","inputSchema":{"properties":{"idempotencyKey":{},"idempotency_token":{}}}}`)
+	assert.Equal(t, `(idempotencyKey) idempotency_token`, paths(tool))
+	_, err := rawjson.Parse(tool.Definition)
+	require.NoError(t, err)
+}
+
 func TestAHiddenNativeKeyLeavesTheSchemaAndNothingElse(t *testing.T) {
 	t.Parallel()
 	key := `"idempotency_key":` + string(keySchema())
 	for schema, want := range map[string]string{
-		`{"properties":{"clientToken":{"type":"string"}}}`:                                                                     `{"properties":{` + key + `},"required":["idempotency_key"]}`,
-		`{"properties":{"a":{}, "clientToken":{} , "b":{}},"required":["a", "clientToken", "b"],"additionalProperties":false}`: `{"properties":{"a":{} , "b":{},` + key + `},"required":["idempotency_key","a", "b"],"additionalProperties":false}`,
-		`{"properties":{"clientToken":{},"b":{}},"required":["clientToken"]}`:                                                  `{"properties":{"b":{},` + key + `},"required":["idempotency_key"]}`,
-		`{"properties":{"d":{"properties":{"clientToken":{}},"required":["clientToken"],"type":"object"}}}`:                    `{"properties":{"d":{"properties":{},"type":"object"},` + key + `},"required":["idempotency_key"]}`,
-		`{"properties":{"d":{"required":["clientToken","e"],"properties":{"e":{},"clientToken":{}}}}}`:                         `{"properties":{"d":{"required":["e"],"properties":{"e":{}}},` + key + `},"required":["idempotency_key"]}`,
+		`{"properties":{"idempotencyKey":{"type":"string"}}}`:                                                                        `{"properties":{` + key + `},"required":["idempotency_key"]}`,
+		`{"properties":{"a":{}, "idempotencyKey":{} , "b":{}},"required":["a", "idempotencyKey", "b"],"additionalProperties":false}`: `{"properties":{"a":{} , "b":{},` + key + `},"required":["idempotency_key","a", "b"],"additionalProperties":false}`,
+		`{"properties":{"idempotencyKey":{},"b":{}},"required":["idempotencyKey"]}`:                                                  `{"properties":{"b":{},` + key + `},"required":["idempotency_key"]}`,
+		`{"properties":{"d":{"properties":{"idempotencyKey":{}},"required":["idempotencyKey"],"type":"object"}}}`:                    `{"properties":{"d":{"properties":{},"type":"object"},` + key + `},"required":["idempotency_key"]}`,
+		`{"properties":{"d":{"required":["idempotencyKey","e"],"properties":{"e":{},"idempotencyKey":{}}}}}`:                         `{"properties":{"d":{"required":["e"],"properties":{"e":{}}},` + key + `},"required":["idempotency_key"]}`,
 	} {
 		tool := rewrite(t, Policy{}, `{"name":"click","inputSchema":`+schema+`}`)
 		assert.Equal(t, want, string(inputSchema(t, tool.Definition)), schema)
@@ -133,8 +187,10 @@ func TestANativeKeyOfWhichTheSchemaSaysMoreStaysInIt(t *testing.T) {
 	} {
 		tool := rewrite(t, Policy{}, `{"name":"click","inputSchema":`+schema+`}`)
 		require.Empty(t, tool.Problem)
-		require.Len(t, tool.Natives, 1)
-		assert.True(t, tool.Natives[0].Shown, schema)
+		require.NotEmpty(t, tool.Natives)
+		for _, n := range tool.Natives {
+			assert.True(t, n.Shown, schema)
+		}
 		assert.Contains(t, string(tool.Definition), `"clientToken":{}`)
 	}
 }
@@ -149,7 +205,7 @@ func TestTheOperatorsWordOnNativeKeysWins(t *testing.T) {
 		"*=clientToken,raw":                `(clientToken raw)`,
 		"*=clientToken,shown,raw":          `clientToken raw`,
 		"create_*=b.request_id":            `(b.request_id)`,
-		`create_x=meta["idempotency-key"]`: `(meta.idempotency-key)`,
+		`create_x=meta["idempotency-key"]`: `meta.idempotency-key`, // which the schema has not, and so does not hide
 		"delete_*=none":                    `(clientToken)`,
 	} {
 		p := Policy{}
@@ -239,7 +295,8 @@ func TestNativeKeysAreNoPartOfTheFingerprint(t *testing.T) {
 	}
 	assert.NotEqual(t, same, of(`{"a":1,"d":{"b":2,"d":{"k":1}}}`))
 	assert.Equal(t, of(`{"d":{}}`), of(`{"d":{"k":1}}`))
-	assert.NotEqual(t, of(`{}`), of(`{"d":{"k":1}}`), "a call with a place for the key is another than one without")
+	assert.Equal(t, of(`{}`), of(`{"d":{"k":1}}`), "what holds nothing but the key is as good as absent")
+	assert.Equal(t, of(`{"a":1}`), of(`{"a":1,"d":{}}`))
 }
 
 func TestDescriptionsThatMakeModelsMintKeysAreReplaced(t *testing.T) {

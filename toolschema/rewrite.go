@@ -69,7 +69,7 @@ func (p Policy) rewrite(def *rawjson.Value) (Tool, error) {
 	t.AnnotatesOutput = !t.HasOutputSchema
 	input := def.Get("inputSchema")
 	properties := input.Get("properties")
-	t.ownsKey, t.ownsRepeat = properties.Get(KeyProperty) != nil, properties.Get(RepeatProperty) != nil
+	t.ownsKey, t.ownsRepeat = mayHave(input, KeyProperty), mayHave(input, RepeatProperty)
 	if !t.Keyed() {
 		return t, nil
 	}
@@ -79,9 +79,10 @@ func (p Policy) rewrite(def *rawjson.Value) (Tool, error) {
 		return t, nil
 	}
 	rewritten := t
+	rewritten.ownsKey, rewritten.ownsRepeat = properties.Get(KeyProperty) != nil, properties.Get(RepeatProperty) != nil
 	if err := p.rewriteKeyed(&rewritten, def, natives); err != nil {
 		t.Problem = err.Error()
-		t.Natives = shown(natives)
+		t.Natives = shown(slices.DeleteFunc(natives, func(n native) bool { return n.isKey() })) // the schema has said what else that is
 		return p.withProblem(t, def), nil
 	}
 	return rewritten, nil
@@ -92,6 +93,12 @@ func annotationsOf(def *rawjson.Value) []byte {
 		return annotations.Raw()
 	}
 	return nil
+}
+
+// mayHave reports whether arguments of a schema that is offered as it is may have
+// a member of the name which is the tool's own.
+func mayHave(schema *rawjson.Value, name string) bool {
+	return schema.Get("additionalProperties").IsObject() || timesNamed(schema, name) > 0
 }
 
 // shown are the native keys of a tool whose schema stays as it is.
@@ -163,17 +170,18 @@ func fitting(own string, texts ...string) string {
 // describe adds a paragraph at the end of the definition's description.
 func describe(def *rawjson.Value, text string, edits *rawjson.Edits) error {
 	description := def.Get("description")
-	if description == nil {
-		edits.Append(def, slices.Concat([]byte(`"description":`), rawjson.Quote(text)))
-		return nil
-	}
 	own, ok := description.Text()
-	if !ok {
-		return errors.New("description is not a string")
-	}
 	switch {
 	case text == "":
 		return nil
+	case description == nil:
+		edits.Append(def, slices.Concat([]byte(`"description":`), rawjson.Quote(text)))
+		return nil
+	case description.Is("null"):
+		edits.Replace(description.Start, description.End, rawjson.Quote(text))
+		return nil
+	case !ok:
+		return errors.New("description is not a string")
 	case own != "":
 		text = "\n\n" + text
 	}
@@ -186,8 +194,8 @@ func (p Policy) addMeta(d Decision, def *rawjson.Value, edits *rawjson.Edits) er
 	policy := slices.Concat(rawjson.Quote(PolicyMeta), []byte(":"), p.policyMeta(d))
 	meta := def.Get("_meta")
 	switch {
-	case meta == nil:
-		edits.Append(def, slices.Concat([]byte(`"_meta":{`), policy, []byte("}")))
+	case meta == nil || meta.Is("null"):
+		appendTo(def, "_meta", policy, edits)
 	case !meta.IsObject():
 		return errors.New("_meta is unreadable: not a JSON object")
 	case meta.Get(PolicyMeta) != nil:
@@ -225,7 +233,10 @@ func (t *Tool) rewriteInput(input *rawjson.Value, natives []native, edits *rawjs
 }
 
 func (t *Tool) demandKey(input *rawjson.Value, natives []native) (*blinding, error) {
-	b := newBlinding(input, t.additions())
+	if err := checkConfigured(natives); err != nil {
+		return nil, err
+	}
+	b := newBlinding(input, t.additions(natives))
 	t.Natives = b.hide(natives)
 	if err := b.demand(t.ownsKey); err != nil {
 		return nil, err
@@ -234,9 +245,9 @@ func (t *Tool) demandKey(input *rawjson.Value, natives []native) (*blinding, err
 }
 
 // additions are the members that the input schema is to take besides its own.
-func (t *Tool) additions() (added []addition) {
+func (t *Tool) additions(natives []native) (added []addition) {
 	if !t.ownsKey {
-		added = append(added, addition{name: KeyProperty, schema: keySchema(), required: true})
+		added = append(added, addition{name: KeyProperty, schema: keySchemaSaying(keyText, longestKey(natives)), required: true})
 	}
 	if t.NearDuplicate == NearDuplicateConfirm || t.NearDuplicate == NearDuplicateAsk {
 		added = append(added, addition{name: RepeatProperty, schema: repeatSchema()})
@@ -264,8 +275,8 @@ func (b *blinding) demand(ownsKey bool) error {
 		return err
 	}
 	if ownsKey {
-		if err := describeOwnKey(at.Get("properties").Get(KeyProperty), edits); err != nil {
-			return fmt.Errorf("has a property %s that %w", KeyProperty, err)
+		if err := b.takeOwnKey(at, edits); err != nil {
+			return fmt.Errorf("has a property %s %w", KeyProperty, err)
 		}
 	}
 	b.requireKey(at, edits)
@@ -288,8 +299,13 @@ func (b *blinding) requireKey(at *rawjson.Value, edits *rawjson.Edits) {
 	}
 	key := rawjson.Quote(KeyProperty)
 	required := at.Get("required")
-	if required == nil {
-		edits.Append(at, slices.Concat([]byte(`"required":[`), key, []byte("]")))
+	list := slices.Concat([]byte("["), key, []byte("]"))
+	switch {
+	case required == nil:
+		edits.Append(at, slices.Concat([]byte(`"required":`), list))
+		return
+	case required.Is("null"):
+		edits.Replace(required.Start, required.End, list)
 		return
 	}
 	if names, _ := required.Texts(); !slices.Contains(names, KeyProperty) {
@@ -302,17 +318,16 @@ func (b *blinding) requireKey(at *rawjson.Value, edits *rawjson.Edits) {
 func (b *blinding) hide(natives []native) (keys []NativeKey) {
 	holders := map[*rawjson.Value]bool{}
 	for _, n := range natives {
-		isKey := len(n.Path) == 1 && n.Path[0] == KeyProperty
-		n.Shown = n.Shown || isKey
+		n.Shown = n.Shown || n.isKey()
 		switch {
-		case n.holder == nil || isKey:
+		case n.holder == nil || n.isKey():
 		case n.Shown || holders[n.holder]:
 			n.Shown = true
 		default:
 			holders[n.holder] = true
 			n.hide(b.root, b.refs, &b.edits)
 		}
-		if n.Shown && !isKey {
+		if n.Shown && n.schema != nil && !n.isKey() {
 			n.mend(&b.edits)
 		}
 		keys = append(keys, n.NativeKey)
@@ -327,61 +342,4 @@ func (b *blinding) finish() error {
 		return err
 	}
 	return b.addDefinitions()
-}
-
-// describeOwnKey puts our description before the one that a tool's own key
-// property has, or in its place where that asks for a new key for each request.
-// The property has to take derived keys.
-func describeOwnKey(property *rawjson.Value, edits *rawjson.Edits) error {
-	if err := takesKeys(property); err != nil {
-		return err
-	}
-	if property.Is("true") {
-		edits.Replace(property.Start, property.End, keySchema())
-		return nil
-	}
-	text := keyText
-	description := property.Get("description")
-	if own, ok := description.Text(); ok && own != "" && !mintsKeys(own) {
-		text += "\n\n" + own
-	}
-	if description != nil {
-		edits.Replace(description.Start, description.End, rawjson.Quote(text))
-		return nil
-	}
-	edits.Append(property, slices.Concat([]byte(`"description":`), rawjson.Quote(text)))
-	return nil
-}
-
-// mend replaces the description of a native key that stays in the offered
-// schema, where it asks for a new key for each request.
-func (n *native) mend(edits *rawjson.Edits) {
-	description := n.schema.Get("description")
-	if own, ok := description.Text(); ok && mintsKeys(own) {
-		edits.Replace(description.Start, description.End, rawjson.Quote(shownNativeText))
-	}
-}
-
-// admitOutcome edits the output schema so that it takes OutcomeProperty as an
-// optional member, where it does not anyway; false where it cannot be made to
-// without changing what else the schema accepts. It edits nothing then.
-func admitOutcome(output *rawjson.Value, edits *rawjson.Edits) bool {
-	if !output.IsObject() || !hasType(output, "object") {
-		return false
-	}
-	b := newBlinding(output, []addition{{name: OutcomeProperty, schema: outcomeSchema(), object: true}})
-	if b.blind(output, &b.edits) != nil {
-		return false
-	}
-	if ownBase(output) && (closed(output) || !b.edits.Empty()) {
-		return false // clients keep one schema for each id, and another tool may have it too
-	}
-	if closed(output) {
-		appendTo(output, "properties", slices.Concat(rawjson.Quote(OutcomeProperty), []byte(":"), outcomeSchema()), &b.edits)
-	}
-	if b.finish() != nil {
-		return false
-	}
-	edits.Add(b.edits)
-	return true
 }

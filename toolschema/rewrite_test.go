@@ -150,11 +150,17 @@ func TestShapesThatCannotTakeAKeyAreNamed(t *testing.T) {
 		`{"$id":"%zz","properties":{"a":{"$ref":"s.json"}}}`:                                                   "recursive reference",
 		`{"properties":{"idempotency_repeat_of":{}}}`:                                                          "property idempotency_repeat_of of its own",
 		`{"properties":{"idempotency_key":{"type":"integer"}}}`:                                                "does not take any string",
-		`{"properties":{"idempotency_key":{"enum":["a"]}}}`:                                                    "does not take any string",
-		`{"properties":{"idempotency_key":{"anyOf":[{"type":"null"}]}}}`:                                       "does not take any string",
+		`{"properties":{"idempotency_key":{"enum":["a"]}}}`:                                                    "has enum, by which it may not",
+		`{"properties":{"idempotency_key":{"anyOf":[{"type":"null"}]}}}`:                                       "none of which takes every key",
 		`{"properties":{"idempotency_key":{"maxLength":20}}}`:                                                  "no more than 20 characters",
 		`{"properties":{"idempotency_key":{"minLength":40}}}`:                                                  "no fewer than 40 characters",
-		`{"properties":{"idempotency_key":{"pattern":"^ik_"}}}`:                                                "a UUID does not match",
+		`{"properties":{"idempotency_key":{"pattern":"^ik_"}}}`:                                                "a UUID may not match",
+		`{"properties":{"idempotency_key":{}},"not":{"required":["idempotency_key"]}}`:                         "of its own, of which not says more",
+		`{"properties":{"idempotency_key":{}},"dependentRequired":{"idempotency_key":["a"]}}`:                  "of its own, of which dependentRequired says more",
+		`{"properties":{"idempotency_key":{}},"allOf":[{"additionalProperties":false}]}`:                       "of its own, of which allOf says more",
+		`{"properties":{"idempotency_key":{}},"propertyNames":{"maxLength":5}}`:                                "of its own, of which propertyNames says more",
+		`{"properties":{"idempotency_key":{"description":"key of the operation to cancel"}}}`:                  "names an earlier call",
+		`{"properties":{"idempotency_key":{"$ref":"#/$defs/k"}},"$defs":{"k":{"type":"string"}}}`:              "has $ref, by which it may not",
 		`{"properties":{"idempotency_key":false}}`:                                                             "no schema that can be described",
 	} {
 		definition := `{"name":"create_x","inputSchema":` + schema + `}`
@@ -187,6 +193,8 @@ func TestOrdinaryShapesTakeAKey(t *testing.T) {
 		`{"patternProperties":{"^x-":{}},"propertyNames":{"pattern":"^[a-z_-]+$","minLength":1}}`,
 		`{"dependentRequired":{"a":["b"]},"dependentSchemas":{"a":{"required":["c"]}},"dependencies":{"a":["b"]}}`,
 		`{"minProperties":1,"maxProperties":3}`,
+		`{"properties":null,"required":null}`,
+		`{"anyOf":[{"required":null,"properties":null,"additionalProperties":false}]}`,
 		`{"propertyNames":{"type":"string","title":"Name","minLength":1,"maxLength":40}}`,
 		`{"propertyNames":{"enum":["a","idempotency_key","idempotency_repeat_of"]}}`,
 	} {
@@ -208,7 +216,9 @@ func TestCountedSchemasCountTheKeyAndDoWithoutRepeat(t *testing.T) {
 func TestItsOwnKeyBecomesRequiredAndKeepsItsSchema(t *testing.T) {
 	t.Parallel()
 	for own, want := range map[string]string{
-		`{"type":"string","description":"Theirs.","pattern":"^[0-9a-f-]+$"}`: `{"type":"string","description":%q,"pattern":"^[0-9a-f-]+$"}`,
+		`{"type":"string","description":"Theirs.","x-y":1.0}`:                `{"type":"string","description":%q,"x-y":1.0}`,
+		`{"type":"string","description":"Theirs.","pattern":"^[0-9a-f-]+$"}`: `{"type":"string","minLength":8,"maxLength":255,"description":%q}`,
+		`{"type":"string","format":"uuid"}`:                                  `{"type":"string","minLength":8,"maxLength":255,"description":%q}`,
 		`{"anyOf":[{"type":"string"},{"type":"null"}]}`:                      `{"anyOf":[{"type":"string"},{"type":"null"}],"description":%q}`,
 	} {
 		tool := rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"properties":{"idempotency_key":`+own+`,"a":{}},"maxProperties":2}}`)
@@ -279,4 +289,44 @@ func TestWithKeysFromAHarnessNothingIsRewritten(t *testing.T) {
 		assert.Equal(t, strings.Contains(definition, KeyProperty), len(tool.Natives) == 1)
 		assert.Equal(t, !tool.HasOutputSchema, tool.AnnotatesOutput)
 	}
+}
+
+func TestLimitsThatNoObjectReachesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	tool := rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"maxProperties":1e300,"minProperties":2.0}}`)
+	assert.Contains(t, string(tool.Definition), `{"maxProperties":1e300,"minProperties":3,`)
+}
+
+// What is hostile costs no more than its size is worth, and is said to be too much.
+func TestSchemasThatAskForTooMuchAreRefused(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<16)
+	var branches, definitions, containers []string
+	for i := range 5 {
+		branches = append(branches, fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i))
+		definitions = append(definitions, fmt.Sprintf(`"d%d":{"additionalProperties":false,"description":%q}`, i, long))
+	}
+	tool := rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"anyOf":[`+strings.Join(branches, ",")+`],"$defs":{`+strings.Join(definitions, ",")+`}}}`)
+	assert.Contains(t, tool.Problem, "too many schemas")
+	tool = rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"anyOf":[`+strings.Join(branches[:3], ",")+`],"$defs":{`+strings.Join(definitions, ",")+`}}}`)
+	assert.Empty(t, tool.Problem)
+
+	refs := strings.Repeat(`{"$ref":"#/$defs/d"},`, maxReferences)
+	tool = rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"properties":{"a":{"anyOf":[`+refs+`{"$ref":"#/$defs/d"}]}},"$defs":{"d":{}}}}`)
+	assert.Contains(t, tool.Problem, fmt.Sprintf("more than %d references", maxReferences))
+
+	for i := range 1000 {
+		containers = append(containers, fmt.Sprintf(`"c%d":{"properties":{"idempotencyKey":{}}}`, i))
+	}
+	tool = rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"properties":{`+strings.Join(containers, ",")+`}}}`)
+	assert.Len(t, tool.Natives, maxNatives)
+
+	var patterns []string
+	for i := range maxPatterns + 1 {
+		patterns = append(patterns, fmt.Sprintf(`"^x%d":{"type":"integer"}`, i))
+	}
+	tool = rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"patternProperties":{`+strings.Join(patterns, ",")+`}}}`)
+	assert.Contains(t, tool.Problem, "patternProperties")
+	tool = rewrite(t, Policy{}, `{"name":"update_x","inputSchema":{"patternProperties":{`+strings.Join(patterns[1:], ",")+`}}}`)
+	assert.Empty(t, tool.Problem)
 }

@@ -66,9 +66,11 @@ const outcomeText = "Present on a replayed answer: when the call was executed, a
 // keySchema is a plain string property. Strict modes of model APIs refuse
 // pattern and format, so neither is used; where they refuse lengths as well, the
 // clients that switch them on take lengths out.
-func keySchema() []byte {
+func keySchema() []byte { return keySchemaSaying(keyText, MaxKeyLength) }
+
+func keySchemaSaying(text string, longest int) []byte {
 	return fmt.Appendf(nil, `{"type":"string","minLength":%d,"maxLength":%d,"description":%s}`,
-		MinKeyLength, MaxKeyLength, rawjson.Quote(keyText))
+		MinKeyLength, longest, rawjson.Quote(text))
 }
 
 func repeatSchema() []byte {

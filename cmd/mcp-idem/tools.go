@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcp-idem/mcp-idem/gateway"
+	"github.com/mcp-idem/mcp-idem/toolschema"
 )
 
 // toolsFlags are what tools takes besides the flags that it shares with wrap.
@@ -92,7 +93,8 @@ type listing struct {
 func (l listing) heading() string {
 	keyed := 0
 	for _, t := range l.tools {
-		if needsKey(t) {
+		refused := t.Problem != "" && l.Policy.OnProblem == toolschema.OnProblemRefuse
+		if needsKey(t) && t.Offered && !refused {
 			keyed++
 		}
 	}

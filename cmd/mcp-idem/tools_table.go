@@ -161,10 +161,24 @@ func (l listing) notes() string {
 			}
 		}
 	}
-	return unreadable.under("Not offered, because their definitions cannot be read:") +
+	return l.unmatchedNote() + unreadable.under("Not offered, because their definitions cannot be read:") +
 		problems.under(problemHeading[l.Policy.OnProblem]) +
 		l.nativeNotes() +
 		refusals.under("Refused by model APIs, and with them every request that has them:")
+}
+
+// unmatchedNote names the operator's patterns that name no tool: a slip of the pen,
+// most likely.
+func (l listing) unmatchedNote() string {
+	var names []string
+	for _, t := range l.tools {
+		names = append(names, t.Name)
+	}
+	var unmatched remarks
+	for _, pattern := range l.Policy.Unmatched(names) {
+		unmatched.add(pattern, "")
+	}
+	return unmatched.under("Patterns of --class or --native-key that no tool has the name of:")
 }
 
 // nativeNotes are the remarks on keys of the tools' own: those of which the

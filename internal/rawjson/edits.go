@@ -7,7 +7,11 @@ import (
 
 // Edits are changes to a document, by offsets in it. They are made in one pass,
 // so that every byte that no edit names stays. The zero value changes nothing.
-type Edits struct{ list []edit }
+type Edits struct {
+	list     []edit
+	inserted map[int]bool // places where something is inserted
+	removed  []edit       // those that put nothing in place of something
+}
 
 type edit struct {
 	start, end int
@@ -17,7 +21,20 @@ type edit struct {
 // Replace puts text in place of the bytes from start to end. Ranges must not
 // overlap. Of several insertions at one place the earlier stands first.
 func (e *Edits) Replace(start, end int, text []byte) {
-	e.list = append(e.list, edit{start, end, text})
+	e.note(edit{start, end, text})
+}
+
+func (e *Edits) note(c edit) {
+	e.list = append(e.list, c)
+	switch {
+	case c.start == c.end:
+		if e.inserted == nil {
+			e.inserted = map[int]bool{}
+		}
+		e.inserted[c.start] = true
+	case len(c.text) == 0:
+		e.removed = append(e.removed, c)
+	}
 }
 
 // Insert puts text at an offset.
@@ -28,8 +45,7 @@ func (e *Edits) Insert(at int, text []byte) { e.Replace(at, at, text) }
 func (e *Edits) Append(object *Value, members []byte) {
 	at := object.End - 1
 	kept := slices.ContainsFunc(object.fields, func(f Field) bool { return !e.removes(f.Value) })
-	added := slices.ContainsFunc(e.list, func(c edit) bool { return c.start == at && c.end == at })
-	if kept || added {
+	if kept || e.inserted[at] {
 		members = slices.Concat([]byte(","), members)
 	}
 	e.Insert(at, members)
@@ -45,7 +61,7 @@ func (e *Edits) Prepend(array *Value, element []byte) {
 }
 
 func (e *Edits) removes(v *Value) bool {
-	return slices.ContainsFunc(e.list, func(c edit) bool { return len(c.text) == 0 && c.start <= v.Start && v.End <= c.end })
+	return slices.ContainsFunc(e.removed, func(c edit) bool { return c.start <= v.Start && v.End <= c.end })
 }
 
 // RemoveMembers takes members out of an object. It is done once for one object.
@@ -89,7 +105,11 @@ func (e *Edits) remove(n int, goes func(int) bool, bounds func(int) (start, end 
 func (e *Edits) Empty() bool { return len(e.list) == 0 }
 
 // Add adds the edits of another list.
-func (e *Edits) Add(other Edits) { e.list = append(e.list, other.list...) }
+func (e *Edits) Add(other Edits) {
+	for _, c := range other.list {
+		e.note(c)
+	}
+}
 
 // Within reports whether something is changed strictly inside of the value.
 func (e *Edits) Within(v *Value) bool {
