@@ -57,6 +57,8 @@ const (
 	ReasonUnreachable         Reason = "unreachable"
 	ReasonResolvedExecuted    Reason = "resolved_executed"
 	ReasonResolvedNotExecuted Reason = "resolved_not_executed"
+	ReasonInputRequired       Reason = "input_required"
+	ReasonInputExpired        Reason = "input_expired"
 )
 
 // Kept says what became of an operation's result.
@@ -88,6 +90,9 @@ type Entry struct {
 	State   State
 	Row     Row // the move that led to State
 	Attempt int // the newest attempt, from 1
+	// Round counts the sendings since the one of row 1: attempts, and continuations
+	// that answer a question. With the attempt's number it names one of them.
+	Round int
 	// Doubt is the row (16 or 17) by which the newest attempt followed one that may
 	// have executed. Zero: every earlier attempt was proven not to have executed.
 	Doubt Row
@@ -98,24 +103,45 @@ type Entry struct {
 	// OpenUntil is how long the newest attempt's answer may still arrive
 	// although the state is Unknown. Zero: closed.
 	OpenUntil time.Time
+	// InputUntil is until when the newest question may be answered. Zero where there
+	// is none.
+	InputUntil time.Time
 
 	CreatedAt time.Time // the first claim
 	ClaimedAt time.Time // the newest attempt's claim
 	SettledAt time.Time // when the state became Completed, Unknown or Released; zero before
 	Window    time.Duration
 
-	IsError    bool
-	Reason     Reason
-	Kept       Kept
-	Result     []byte // as recorded; only Find and Get fill it
-	RepeatOf   OperationID
-	Replays    int
+	IsError  bool
+	Reason   Reason
+	Kept     Kept
+	Result   []byte // as recorded, or the question while AwaitingInput; only Find and Get fill it
+	RepeatOf OperationID
+	Replays  int
+	// Task is the digest of the task handle that the upstream answered with; zero:
+	// it answered otherwise. TaskStatus is how the task has ended, as far as anybody
+	// has seen.
+	Task       Digest
+	TaskStatus TaskStatus
 	Provenance []byte // JSON: session, client, request id; never part of the scope
 }
 
 // Open reports whether the newest attempt's answer may still arrive although
 // nobody knows of its effect.
 func (e Entry) Open() bool { return e.State == Unknown && !e.OpenUntil.IsZero() }
+
+// Unanswered reports whether the operation waits for input that came too late by
+// now.
+func (e Entry) Unanswered(now time.Time) bool {
+	return e.State == AwaitingInput && !now.Before(e.InputUntil)
+}
+
+// KeepsQuestions reports whether a store keeps the questions of the operation's
+// rounds: somebody may still be given one. Of the rounds themselves it keeps the rest
+// in any case.
+func (e Entry) KeepsQuestions() bool {
+	return e.State == Running || e.State == AwaitingInput || e.Kept == KeptWhole
+}
 
 // Expired reports whether the recorded answer is no longer replayed at now. The
 // window counts from the answer. One that was dropped stays expired, although a
@@ -154,6 +180,9 @@ type Change struct {
 	Entry Entry
 	Event Event
 	Keep  bool // write Entry.Result
+	// Round, if not nil, is written too: inserted where the operation has none of
+	// that number, else its Answers alone.
+	Round *Round
 }
 
 var errNoMove = errors.New("no such move")
@@ -167,12 +196,16 @@ func move(e Entry, evidence Evidence, now time.Time) (Change, error) {
 	}
 	e.State, e.Row = m.To, m.Row
 	e.OpenUntil = time.Time{}
-	if m.NewAttempt {
-		e.Attempt++
-		e.ClaimedAt = now
-		if e.Doubt = 0; m.From == Unknown {
-			e.Doubt = m.Row
-		}
+	if m.Row != 11 { // a continuation that comes to nothing leaves the question as it was
+		e.InputUntil = time.Time{}
+	}
+	switch {
+	case m.NewAttempt && m.From == Unknown:
+		e.Attempt, e.ClaimedAt, e.Doubt, e.Round = e.Attempt+1, now, m.Row, e.Round+1
+	case m.NewAttempt:
+		e.Attempt, e.ClaimedAt, e.Doubt, e.Round = e.Attempt+1, now, 0, 0
+	case m.Evidence == InputContinued:
+		e.Round++
 	}
 	if m.To == Running {
 		e.SettledAt = time.Time{}

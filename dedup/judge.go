@@ -8,13 +8,17 @@ type ruling struct {
 	verdict  Verdict  // nil: it may be claimed
 	evidence Evidence // what justifies the claim
 	near     *Entry   // an operation of the same content that does not stand in the way
+	round    *Round   // the round that the claim continues
 }
 
 // judge decides what a call may do. It is pure: the same surroundings give the
 // same ruling, so it can be asked before the claim and again within it.
 func judge(r Request, content Digest, s Surroundings) ruling {
 	if s.Same != nil && s.Same.State != Released {
-		return judgeSame(r, *s.Same, s.Now)
+		return judgeSame(r, *s.Same, s)
+	}
+	if r.Continues != nil {
+		return judgeUnasked(s)
 	}
 	if s.Elsewhere != nil {
 		return ruling{verdict: Conflict{*s.Elsewhere, ReasonScopeChanged}}
@@ -25,11 +29,29 @@ func judge(r Request, content Digest, s Surroundings) ruling {
 	return judgeTwins(r, s)
 }
 
+// judgeUnasked rules on a call that answers a question although its key has no
+// operation that could have asked.
+func judgeUnasked(s Surroundings) ruling {
+	stray := Stray{Reason: ReasonInputUnknown}
+	if s.Same != nil {
+		stray.Entry = *s.Same
+	}
+	return ruling{verdict: stray}
+}
+
 // judgeSame rules on a call whose key has an operation.
-func judgeSame(r Request, e Entry, now time.Time) ruling {
+func judgeSame(r Request, e Entry, s Surroundings) ruling {
 	if e.FingerprintVersion == r.FingerprintVersion && e.Fingerprint != r.Fingerprint {
 		return ruling{verdict: Conflict{e, ReasonKeyReused}}
 	}
+	if r.Continues != nil {
+		return judgeContinuation(r, e, s)
+	}
+	return judgeStanding(r, e, s.Now)
+}
+
+// judgeStanding rules on a call by how its operation stands.
+func judgeStanding(r Request, e Entry, now time.Time) ruling {
 	switch e.State {
 	case Completed:
 		if e.Expired(now) {
@@ -44,6 +66,8 @@ func judgeSame(r Request, e Entry, now time.Time) ruling {
 			return ruling{evidence: evidence}
 		}
 		return ruling{verdict: Lost{e}}
+	case AwaitingInput:
+		return ruling{verdict: Asked{e}}
 	default:
 		return ruling{verdict: Busy{e}}
 	}

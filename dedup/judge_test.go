@@ -102,7 +102,7 @@ func TestJudgeSameKey(t *testing.T) {
 		"completed is replayed":                          {asked(), Surroundings{Same: completed}, told(Replay{*completed})},
 		"an error is replayed":                           {asked(), Surroundings{Same: failed}, told(Replay{*failed})},
 		"running is busy":                                {asked(), Surroundings{Same: running}, told(Busy{*running})},
-		"awaiting input is busy":                         {asked(), Surroundings{Same: waiting}, told(Busy{*waiting})},
+		"awaiting input is asked":                        {asked(), Surroundings{Same: waiting}, told(Asked{*waiting})},
 		"unknown and open is busy":                       {asked(), Surroundings{Same: unknownOpen}, told(Busy{*unknownOpen})},
 		"unknown and open is busy for any class":         {asked(runAgain, resendWithin(week)), Surroundings{Same: unknownOpen}, told(Busy{*unknownOpen})},
 		"unknown and closed is lost":                     {asked(), Surroundings{Same: unknown}, told(Lost{*unknown})},

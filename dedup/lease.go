@@ -23,6 +23,9 @@ type Answer struct {
 	Evidence Evidence // AnsweredResult, AnsweredErrorResult or AnsweredErrorReply
 	Body     []byte   // raw; not kept when over MaxResultBytes
 	Reason   Reason   // kept with a result; an error's is ReasonUpstreamError
+	// Task is the id of the task that the upstream goes on with by itself, as its
+	// answer names it; empty: the answer is the whole.
+	Task string
 }
 
 // A Stranding says why nobody knows what a call did.
@@ -33,13 +36,14 @@ type Stranding struct {
 	OpenFor  time.Duration // how long the answer may still arrive; zero: it cannot
 }
 
-// A Lease is leave to run one attempt of an operation. It is settled once, with
-// Complete, Release or Strand; the settling does not depend on the caller's
+// A Lease is leave to send one attempt of an operation, or one continuation of it. It
+// is settled once, with Complete, Ask, Release or Strand; the settling does not depend on the caller's
 // context. It is safe for concurrent use.
 type Lease struct {
-	ledger *Ledger
-	entry  Entry
-	near   *Entry
+	ledger     *Ledger
+	entry      Entry
+	near       *Entry
+	downstream string // Request.Downstream, as this sending carries it
 
 	mu      sync.Mutex
 	settled bool
@@ -60,11 +64,12 @@ func (l *Lease) DownstreamKey() string { return l.ledger.info.Secret.downstreamK
 // operation stands now. On an error the answer is not durable yet, and the ledger
 // goes on trying to write it until it is closed.
 func (l *Lease) Complete(a Answer) (Entry, error) {
-	return l.settle(settlement{evidence: a.Evidence, apply: a.record})
+	return l.settle(settlement{evidence: a.Evidence, apply: l.ledger.recorder(a)})
 }
 
-// Release frees the key on proof that nothing was executed. Errors are as for
-// Complete.
+// Release frees the key on proof that nothing was executed. Of a continuation the
+// proof says only that it was not: the operation waits for input as before. Errors are
+// as for Complete.
 func (l *Lease) Release(p Proof) (Entry, error) {
 	evidence, reason := evidenceOf(p)
 	return l.settle(settlement{evidence: evidence, apply: reason.record})
@@ -79,7 +84,7 @@ func (l *Lease) Strand(s Stranding) (Entry, *Late, error) {
 			e.OpenUntil = e.SettledAt.Add(s.OpenFor)
 		}
 	}})
-	if err != nil || !e.Open() || e.Attempt != l.entry.Attempt {
+	if err != nil || !e.Open() || attemptOf(e) != attemptOf(l.entry) {
 		return e, nil, err
 	}
 	return e, &Late{ledger: l.ledger, entry: e}, nil
@@ -120,7 +125,9 @@ type Late struct {
 }
 
 // Complete records the late answer. Errors are as for [Lease.Complete].
-func (l *Late) Complete(a Answer) (Entry, error) { return l.settle(a.Evidence, a.record) }
+func (l *Late) Complete(a Answer) (Entry, error) {
+	return l.settle(a.Evidence, l.ledger.recorder(a))
+}
 
 // Release frees the key on the late proof that nothing was executed. Errors are
 // as for [Lease.Complete].
@@ -136,6 +143,16 @@ func (l *Late) settle(evidence Evidence, apply func(*Entry)) (Entry, error) {
 // Close gives up waiting: the operation stays unknown, and no answer of this
 // attempt will settle it any more.
 func (l *Late) Close() error { return l.ledger.closeAttempt(l.entry, "no late answer") }
+
+// recorder returns what puts an answer into an entry.
+func (l *Ledger) recorder(a Answer) func(*Entry) {
+	return func(e *Entry) {
+		a.record(e)
+		if a.Task != "" {
+			e.Task = l.info.Secret.task(e.Scope, a.Task)
+		}
+	}
+}
 
 // record puts an answer into an entry.
 func (a Answer) record(e *Entry) {

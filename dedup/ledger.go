@@ -53,10 +53,11 @@ type Ledger struct {
 	done chan struct{}
 }
 
-// An attempt is one sending of an operation's call.
+// An attempt is one sending of an operation's call, or of a continuation of it.
 type attempt struct {
 	id     OperationID
 	number int
+	round  int
 }
 
 // New returns a ledger on a store, which the ledger then owns. It first settles
@@ -128,7 +129,7 @@ func (l *Ledger) Begin(ctx context.Context, r Request) (Verdict, error) {
 			claim = Change{}
 			return claim, false
 		}
-		claim = l.claim(r, q, fresh, ruled.evidence, s)
+		claim = l.claim(r, q, fresh, ruled, s)
 		l.hold(attemptOf(claim.Entry), fresh)
 		return claim, true
 	})
@@ -137,7 +138,7 @@ func (l *Ledger) Begin(ctx context.Context, r Request) (Verdict, error) {
 		return nil, err
 	}
 	if ruled.verdict == nil {
-		return &Lease{ledger: l, entry: claim.Entry, near: ruled.near}, nil
+		return &Lease{ledger: l, entry: claim.Entry, near: ruled.near, downstream: r.Downstream}, nil
 	}
 	v, ok, err := l.Look(ctx, r) // with the stored result, and counted
 	if err == nil && !ok {
@@ -146,8 +147,9 @@ func (l *Ledger) Begin(ctx context.Context, r Request) (Verdict, error) {
 	return v, err
 }
 
-// claim is the entry of a new attempt.
-func (l *Ledger) claim(r Request, q Query, fresh OperationID, evidence Evidence, s Surroundings) Change {
+// claim is the entry of a new attempt, or of the next round of one.
+func (l *Ledger) claim(r Request, q Query, fresh OperationID, ruled ruling, s Surroundings) Change {
+	evidence := ruled.evidence
 	e := Entry{ID: fresh, Lookup: q.Lookup, Loose: q.Loose, Scope: r.Scope, KeyHint: r.Key.Hint(), CreatedAt: s.Now}
 	if s.Same != nil {
 		e = *s.Same
@@ -157,13 +159,18 @@ func (l *Ledger) claim(r Request, q Query, fresh OperationID, evidence Evidence,
 		panic(fmt.Sprintf("dedup: judge allowed a claim that the table does not: %v", err))
 	}
 	e = change.Entry
+	e.Owner, e.Reason, e.IsError, e.Kept = l.info.Owner, "", false, KeptNone
+	if change.Round = ruled.round; change.Round != nil { // what the operation does is settled
+		change.Entry = e
+		return change
+	}
+	e.Task, e.TaskStatus = Digest{}, ""
 	e.Downstream = downstream(r, e, evidence)
 	e.Content, e.Fingerprint, e.FingerprintVersion = q.Content, r.Fingerprint, r.FingerprintVersion
 	e.Class, e.Window, e.Provenance = r.Class, r.Window, r.Provenance
 	if evidence == Claimed { // what another attempt of the same operation repeats stays consumed
 		e.RepeatOf = r.RepeatOf
 	}
-	e.Owner, e.Reason, e.IsError, e.Kept = l.info.Owner, "", false, KeptNone
 	change.Entry = e
 	return change
 }
@@ -259,6 +266,7 @@ func (l *Ledger) query(r Request) (Query, Digest) {
 		Loose:    l.info.Secret.loose(r.Scope, r.Key),
 		Content:  content,
 		RepeatOf: r.RepeatOf,
+		Rounds:   r.Continues != nil,
 	}
 	if r.Near.Mode != NearOff {
 		q.Near = r.Near.Within
@@ -272,6 +280,8 @@ func (l *Ledger) count(r Request, v Verdict) {
 	switch v := v.(type) {
 	case Replay:
 		t.Kind, t.Operation = TallyReplay, v.Entry.ID
+	case Asked:
+		t.Kind, t.Operation = TallyReplay, v.Entry.ID
 	case Conflict, Expired:
 		t.Kind = TallyConflict
 	case Duplicate:
@@ -282,7 +292,7 @@ func (l *Ledger) count(r Request, v Verdict) {
 	l.store.Tally(t)
 }
 
-func attemptOf(e Entry) attempt { return attempt{e.ID, e.Attempt} }
+func attemptOf(e Entry) attempt { return attempt{e.ID, e.Attempt, e.Round} }
 
 // hold notes that this process is about to run an attempt, for the Begin that the
 // fresh id by tells from all others. Should an earlier claim of the same attempt

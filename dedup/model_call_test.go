@@ -32,12 +32,24 @@ func (m *model) retry(t *rapid.T) {
 
 func (m *model) ask(t *rapid.T, asked *operation, repeatOf dedup.OperationID) {
 	g := m.pick(t)
-	r := m.request(t, asked, repeatOf)
 	old := m.ops[asked.tool+asked.key]
 	if old != nil && old.arguments == asked.arguments {
 		m.buryOne(old) // who meets an operation of the dead buries it
 	}
 	want := m.expect(old, asked, repeatOf)
+	switch v := m.begin(t, g, m.request(t, asked, repeatOf), want).(type) {
+	case dedup.Replay:
+		require.Equal(t, old.result, string(v.Entry.Result))
+		require.Equal(t, old.isError, v.Entry.IsError)
+	case dedup.Asked:
+		require.Equal(t, old.result, string(v.Entry.Result))
+	case *dedup.Lease:
+		m.send(t, m.claimed(asked, repeatOf, g, v))
+	}
+}
+
+// begin asks a gateway's ledger, which must give the verdict that is wanted.
+func (m *model) begin(t *rapid.T, g *gateway, r dedup.Request, want string) dedup.Verdict {
 	v, found, err := g.ledger.Look(context.Background(), r)
 	require.NoError(t, err)
 	if !found {
@@ -45,13 +57,7 @@ func (m *model) ask(t *rapid.T, asked *operation, repeatOf dedup.OperationID) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, want, fmt.Sprintf("%T", v))
-	switch v := v.(type) {
-	case dedup.Replay:
-		require.Equal(t, old.result, string(v.Entry.Result))
-		require.Equal(t, old.isError, v.Entry.IsError)
-	case *dedup.Lease:
-		m.send(t, m.claimed(asked, repeatOf, g, v))
-	}
+	return v
 }
 
 func (m *model) request(t *rapid.T, o *operation, repeatOf dedup.OperationID) dedup.Request {
@@ -92,6 +98,8 @@ func (m *model) expect(old, asked *operation, repeatOf dedup.OperationID) string
 		return "dedup.Expired"
 	case old.state == dedup.Completed:
 		return "dedup.Replay"
+	case old.state == dedup.AwaitingInput:
+		return "dedup.Asked"
 	case old.state == dedup.Running || old.open():
 		return "dedup.Busy"
 	case m.again(old) != 0:
@@ -143,11 +151,11 @@ func (m *model) claimed(asked *operation, repeatOf dedup.OperationID, g *gateway
 		o.created, o.state, o.seen = m.now(), dedup.Released, map[string]bool{}
 		m.ops[o.tool+o.key] = o
 	}
-	o.doubt = 0
 	if o.state == dedup.Unknown {
 		o.doubt = m.again(o)
+		o.round++
 	} else {
-		o.repeatOf, o.sent = repeatOf, nil
+		o.doubt, o.repeatOf, o.sent, o.round, o.rounds = 0, repeatOf, nil, 0, nil
 	}
 	form := ""
 	if o.tool == "charge" {
@@ -156,7 +164,7 @@ func (m *model) claimed(asked *operation, repeatOf dedup.OperationID, g *gateway
 	o.sent = append(o.sent, form)
 	o.id, o.arguments, o.state, o.claimed, o.settled = lease.Entry().ID, asked.arguments, dedup.Running, m.now(), time.Time{}
 	o.attempt++
-	o.by, o.lease, o.late, o.done = g, lease, nil, false
+	o.by, o.lease, o.late, o.done, o.goesOn = g, lease, nil, false, false
 	return o
 }
 
@@ -204,7 +212,12 @@ func (m *model) answer(t *rapid.T) {
 func (m *model) reply(t *rapid.T, o *operation) {
 	says := "a result"
 	if !o.done {
-		says = rapid.SampledFrom([]string{"a result", "an error", "a refusal"}).Draw(t, "says")
+		says = rapid.SampledFrom([]string{"a result", "an error", "a refusal", "a question"}).Draw(t, "says")
+	}
+	if says == "a question" && o.late != nil { // which settles nothing any more
+		require.NoError(t, o.late.Close())
+		o.late = nil
+		return
 	}
 	switch says {
 	case "a result":
@@ -216,6 +229,8 @@ func (m *model) reply(t *rapid.T, o *operation) {
 		m.complete(t, o, dedup.AnsweredErrorResult)
 	case "a refusal":
 		m.release(t, o, 3)
+	case "a question":
+		m.inquire(t, o)
 	}
 }
 
@@ -249,7 +264,9 @@ func (m *model) release(t *rapid.T, o *operation, p proof) {
 	switch {
 	case o.state == dedup.Completed || o.state == dedup.Released: // a person has settled it
 		o.late = nil
-	case o.doubt != 0:
+	case o.state == dedup.Running && o.goesOn:
+		o.state, o.result, o.lease = dedup.AwaitingInput, o.rounds[len(o.rounds)-1].question, nil
+	case o.doubt != 0 || o.round != 0:
 		m.stays(o)
 	default:
 		m.settle(o, dedup.Released, "", false)

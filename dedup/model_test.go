@@ -55,7 +55,7 @@ func (m *model) run(t *rapid.T) {
 		}
 	}()
 	t.Repeat(map[string]func(*rapid.T){
-		"call": m.call, "call again": m.call, "retry": m.retry, "answer": m.answer, "crash": m.crash, "start": m.start,
+		"call": m.call, "call again": m.call, "retry": m.retry, "continue": m.goOn, "go on": m.goOn, "answer": m.answer, "crash": m.crash, "start": m.start,
 		"sweep": m.sweep, "resolve": m.resolve, "configure": m.configure, "time passes": m.advance, "": m.check,
 	})
 }
@@ -98,6 +98,11 @@ type operation struct {
 	seen      map[string]bool // the forms in which the upstream has seen the key
 	sent      []string        // the forms of the newest attempt, and of those before it that may have executed
 	doubled   bool            // there was one effect more, and nothing allowed it
+
+	round  int       // sendings since the first
+	rounds []*inputs // what it was asked, oldest first
+	until  time.Time // when the newest question lapses
+	goesOn bool      // what runs is a continuation
 
 	// The attempt that is under way, if there is one.
 	by    *gateway
@@ -147,6 +152,9 @@ func (m *model) expired(o *operation) bool {
 func (m *model) settle(o *operation, state dedup.State, result string, isError bool) {
 	o.state, o.result, o.isError, o.settled = state, result, isError, m.now()
 	o.lease, o.late = nil, nil
+	if state != dedup.Completed || result == "" { // nobody is given a question any more
+		o.forget()
+	}
 }
 
 func (m *model) start(t *rapid.T) {
@@ -159,7 +167,8 @@ func (m *model) start(t *rapid.T) {
 	m.bury()
 }
 
-// bury is what a sweep does: what the dead ran is unknown, and closed.
+// bury is what a sweep does: what the dead ran is unknown, and closed; and so is what
+// nobody has continued in time.
 func (m *model) bury() {
 	for _, o := range m.ops {
 		m.buryOne(o)
@@ -167,6 +176,9 @@ func (m *model) bury() {
 }
 
 func (m *model) buryOne(o *operation) {
+	if o.state == dedup.AwaitingInput && !m.now().Before(o.until) {
+		m.settle(o, dedup.Unknown, "", false)
+	}
 	if o.by == nil || !o.by.dead {
 		return
 	}
@@ -180,7 +192,10 @@ func (m *model) sweep(t *rapid.T) {
 	require.NoError(t, m.pick(t).ledger.Sweep(context.Background()))
 	m.bury()
 	for _, o := range m.ops {
-		o.dropped = o.dropped || o.result != "" && m.expired(o)
+		if o.result != "" && m.expired(o) {
+			o.dropped = true
+			o.forget()
+		}
 	}
 }
 
@@ -252,12 +267,12 @@ func (m *model) check(t *rapid.T) {
 	for name, o := range m.ops {
 		e, _, err := m.gateways[0].ledger.Get(context.Background(), o.id)
 		require.NoError(t, err)
-		got := fmt.Sprint(e.State, e.Open(), e.Attempt, e.Doubt, e.IsError, e.SettledAt, string(e.Result), e.Downstream)
+		got := fmt.Sprint(e.State, e.Open(), e.Attempt, e.Doubt, e.IsError, e.SettledAt, string(e.Result), e.Downstream, e.Round)
 		result := o.result
 		if m.expired(o) {
 			result = ""
 		}
-		want := fmt.Sprint(o.state, o.open(), o.attempt, o.doubt, o.isError, o.settled, result, o.downstream())
+		want := fmt.Sprint(o.state, o.open(), o.attempt, o.doubt, o.isError, o.settled, result, o.downstream(), o.round)
 		require.Equal(t, want, got, name)
 
 		require.False(t, o.doubled, "%d effects of %s", o.effects, name)

@@ -45,6 +45,13 @@ func (s Secret) content(scope Scope, fingerprint Digest) Digest {
 	return s.digest("content", scope.Namespace, scope.Upstream, scope.Account, scope.Tool, string(fingerprint[:]))
 }
 
+// task is the digest that the operation is found by whose upstream went on by a task.
+// Who has asked is no part of it: how a task has ended is the upstream's to say, to
+// whomever.
+func (s Secret) task(scope Scope, id string) Digest {
+	return s.digest("task", scope.Upstream, scope.Account, id)
+}
+
 // downstreamKey is the key that an upstream gets which takes one: the same for
 // all attempts of an operation, and of no use to find the caller's own.
 // It is a UUID of version 8 (RFC 9562, section 5.8).

@@ -15,6 +15,9 @@ type settlement struct {
 	evidence Evidence
 	note     string       // for the history
 	apply    func(*Entry) // puts what is known into the entry
+	asked    *Question    // what the upstream asks for, if it does
+	// downstream is Request.Downstream of the sending; it stands with the question.
+	downstream string
 	// tried is how the operation stands if a move that could not be written was
 	// written all the same. Zero: there was none.
 	tried Entry
@@ -60,7 +63,7 @@ func (s settlement) change(e Entry, now time.Time) (c Change, contradiction stri
 	if s.written(e) {
 		return Change{Entry: e}, "", false
 	}
-	if e.Attempt != s.claimed.Attempt {
+	if attemptOf(e) != attemptOf(s.claimed) {
 		return s.against(e, "answer of a superseded attempt", "an attempt was answered after a newer one had begun")
 	}
 	c, err := move(e, s.evidence, now)
@@ -73,13 +76,20 @@ func (s settlement) change(e Entry, now time.Time) (c Change, contradiction stri
 	}
 	s.apply(&c.Entry)
 	c.Event.Note = s.note
-	if c.Entry.State != Completed { // an error about an attempt in doubt is no answer of the operation
+	switch c.Entry.State {
+	case Completed:
+		c.Keep = c.Entry.Kept == KeptWhole
+	case AwaitingInput:
+		c.Entry.Reason = ReasonInputRequired
+		if s.asked != nil {
+			s.asked.record(&c, s.downstream, now)
+		}
+	default: // an error about an attempt in doubt is no answer of the operation
 		c.Entry.IsError, c.Entry.Kept, c.Entry.Result = false, KeptNone, nil
 		if c.Entry.Reason == ReasonUpstreamError {
 			c.Entry.Reason = ReasonAmbiguousError
 		}
 	}
-	c.Keep = c.Entry.Kept == KeptWhole
 	if c.Event.Row == 18 {
 		return c, "the evidence that nothing was executed was wrong: the upstream has answered", true
 	}
@@ -87,8 +97,12 @@ func (s settlement) change(e Entry, now time.Time) (c Change, contradiction stri
 }
 
 // written reports whether an entry stands as an earlier try has left it, although
-// the store could not say so.
+// the store could not say so; or has been continued since, which it could only from
+// there.
 func (s settlement) written(e Entry) bool {
+	if s.tried.State == AwaitingInput && e.Attempt == s.tried.Attempt && e.Round > s.tried.Round {
+		return true
+	}
 	return attemptOf(e) == attemptOf(s.tried) && e.State == s.tried.State && e.Row == s.tried.Row
 }
 
@@ -111,7 +125,7 @@ func (l *Ledger) closeAttempt(claimed Entry, note string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	err := l.store.Move(ctx, a.id, func(e Entry, _ time.Time) (Change, bool) {
-		if e.Attempt != a.number || !e.Open() {
+		if attemptOf(e) != a || !e.Open() {
 			return Change{}, false
 		}
 		e.OpenUntil = time.Time{}
@@ -194,8 +208,8 @@ func (l *Ledger) sweep(ctx context.Context) error {
 	return errors.Join(l.mend(ctx, unsettled), l.dropOverdue(ctx))
 }
 
-// mend settles operations that nobody runs any more (row 9), and closes attempts
-// to which nobody listens.
+// mend settles operations that nobody runs any more (row 9) or has continued in time
+// (row 15), and closes attempts to which nobody listens.
 func (l *Ledger) mend(ctx context.Context, entries []Entry) error {
 	var failed []error // one operation that cannot be swept keeps no other from it
 	for _, e := range entries {
@@ -205,11 +219,18 @@ func (l *Ledger) mend(ctx context.Context, entries []Entry) error {
 	return errors.Join(failed...)
 }
 
-// sweepDead settles the operation of a Busy verdict whose owner is dead, and
-// reports whether it stands differently now.
+// sweepDead settles the operation of a Busy verdict whose owner is dead, or of an
+// Asked one that nobody has continued in time, and reports whether it stands
+// differently now.
 func (l *Ledger) sweepDead(ctx context.Context, v Verdict) bool {
-	busy, _ := v.(Busy) // the zero entry is not swept
-	moved, err := l.sweepEntry(ctx, busy.Entry)
+	var met Entry // the zero entry is not swept
+	switch v := v.(type) {
+	case Busy:
+		met = v.Entry
+	case Asked:
+		met = v.Entry
+	}
+	moved, err := l.sweepEntry(ctx, met)
 	return moved && err == nil
 }
 
@@ -220,17 +241,8 @@ func (l *Ledger) sweepEntry(ctx context.Context, e Entry) (moved bool, err error
 	if e.Open() {
 		return true, l.closeAttempt(e, "its owner is gone")
 	}
-	evidence, reason := OwnerDead, ReasonOwnerDied
-	if l.isUnsent(attemptOf(e)) {
-		evidence, reason = ProvenUnsent, ReasonUnreachable
-	}
-	err = l.store.Move(ctx, e.ID, func(now Entry, at time.Time) (Change, bool) {
-		if now.Attempt != e.Attempt {
-			return Change{}, false
-		}
-		change, err := move(now, evidence, at)
-		change.Entry.Reason = reason
-		moved = err == nil
+	err = l.store.Move(ctx, e.ID, func(now Entry, at time.Time) (change Change, _ bool) {
+		change, moved = l.sweptTo(e, now, at)
 		return change, moved
 	})
 	if errors.Is(err, ErrNotFound) { // it never was, or is no more
@@ -242,9 +254,31 @@ func (l *Ledger) sweepEntry(ctx context.Context, e Entry) (moved bool, err error
 	return moved, err
 }
 
+// sweptTo is what a sweep makes of an entry that it has seen as nobody's.
+func (l *Ledger) sweptTo(seen, e Entry, now time.Time) (Change, bool) {
+	if attemptOf(e) != attemptOf(seen) {
+		return Change{}, false
+	}
+	evidence, reason := OwnerDead, ReasonOwnerDied
+	switch {
+	case e.Unanswered(now):
+		evidence, reason = InputExpired, ReasonInputExpired
+	case l.isUnsent(attemptOf(e)):
+		evidence, reason = ProvenUnsent, ReasonUnreachable
+	}
+	change, err := move(e, evidence, now)
+	if change.Entry.Reason = reason; change.Entry.State == AwaitingInput {
+		change.Entry.Reason = ReasonInputRequired
+	}
+	return change, err == nil
+}
+
 // runs reports whether somebody runs an entry's newest attempt, or listens to it.
 func (l *Ledger) runs(e Entry) (bool, error) {
-	if e.State != Running && !e.Open() {
+	switch {
+	case e.State == AwaitingInput:
+		return false, nil // the store's clock says whether that may go on
+	case e.State != Running && !e.Open():
 		return true, nil // nothing to sweep
 	}
 	if e.Owner != l.info.Owner {

@@ -16,7 +16,9 @@ const (
 	// the lease moves out, or the sweep when the owner is dead.
 	Running State = iota + 1
 	// AwaitingInput: the upstream asked for more input before it goes on. The
-	// lease moves in; the caller's continuation moves out.
+	// lease moves in, with a question, or back in with proof that a continuation was
+	// not executed; the caller's continuation moves out, or the sweep when none came
+	// in time.
 	AwaitingInput
 	// Completed: the upstream answered, or somebody established that the call
 	// executed. Nothing moves out.
@@ -88,6 +90,7 @@ type Move struct {
 	To         State
 	NewAttempt bool  // the attempt's number goes up by one
 	Closed     bool  // only while no answer can arrive any more
+	FirstRound bool  // only where Entry.Round is 0: nothing was sent after the call of row 1
 	After      []Row // if any: only where one of these moves led to From
 	Doubt      []Row // if any: only where Entry.Doubt is one of these
 }
@@ -101,14 +104,23 @@ var (
 	resentByKey = []Row{16} // an error answer may be about the earlier attempt's effect
 )
 
+// What proof about the newest sending is worth depends on what was sent. Of a whole
+// call it says that the attempt had no effect. Of a continuation it says that things
+// stand as they did when the question was asked: what the upstream did before it
+// asked, nobody knows.
+var (
+	ofCall         = []Row{1, 16, 17}
+	ofContinuation = []Row{11}
+)
+
 // Moves is the whole table: what does not stand here does not happen. Time by
 // itself is no evidence, so it never makes an operation executable.
 var Moves = []Move{
 	{Row: 1, From: 0, Evidence: Claimed, To: Running, NewAttempt: true},
 	{Row: 1, From: Released, Evidence: Claimed, To: Running, NewAttempt: true},
-	{Row: 2, From: Running, Evidence: ProvenUnsent, To: Released, Doubt: noDoubt},
-	{Row: 3, From: Running, Evidence: RefusedByConvention, To: Released, Doubt: noDoubt},
-	{Row: 4, From: Running, Evidence: NeedsURL, To: Released, Doubt: noDoubt},
+	{Row: 2, From: Running, Evidence: ProvenUnsent, To: Released, After: ofCall, Doubt: noDoubt},
+	{Row: 3, From: Running, Evidence: RefusedByConvention, To: Released, After: ofCall, Doubt: noDoubt},
+	{Row: 4, From: Running, Evidence: NeedsURL, To: Released, After: ofCall, Doubt: noDoubt},
 	{Row: 5, From: Running, Evidence: AnsweredResult, To: Completed},
 	{Row: 6, From: Running, Evidence: AnsweredErrorResult, To: Completed, Doubt: notResent},
 	{Row: 6, From: Running, Evidence: AmbiguousResult, To: Unknown},
@@ -119,8 +131,11 @@ var Moves = []Move{
 	{Row: 9, From: Running, Evidence: OwnerDead, To: Unknown},
 	{Row: 10, From: Running, Evidence: InputRequired, To: AwaitingInput},
 	{Row: 11, From: AwaitingInput, Evidence: InputContinued, To: Running},
-	{Row: 12, From: Unknown, Evidence: RefusedByConvention, To: Released, Doubt: noDoubt},
-	{Row: 12, From: Unknown, Evidence: NeedsURL, To: Released, Doubt: noDoubt},
+	{Row: 11, From: Running, Evidence: ProvenUnsent, To: AwaitingInput, After: ofContinuation},
+	{Row: 11, From: Running, Evidence: RefusedByConvention, To: AwaitingInput, After: ofContinuation},
+	{Row: 11, From: Running, Evidence: NeedsURL, To: AwaitingInput, After: ofContinuation},
+	{Row: 12, From: Unknown, Evidence: RefusedByConvention, To: Released, FirstRound: true, Doubt: noDoubt},
+	{Row: 12, From: Unknown, Evidence: NeedsURL, To: Released, FirstRound: true, Doubt: noDoubt},
 	{Row: 12, From: Unknown, Evidence: AnsweredResult, To: Completed},
 	{Row: 12, From: Unknown, Evidence: AnsweredErrorResult, To: Completed, Doubt: notResent},
 	{Row: 12, From: Unknown, Evidence: NothingHappened, To: Released, Doubt: noDoubt},
@@ -131,9 +146,9 @@ var Moves = []Move{
 	{Row: 15, From: Unknown, Evidence: PersonNotExecuted, To: Released, Closed: true},
 	{Row: 15, From: AwaitingInput, Evidence: InputExpired, To: Unknown},
 	{Row: 16, From: Unknown, Evidence: ResentWithKey, To: Running, NewAttempt: true, Closed: true},
-	{Row: 16, From: Running, Evidence: ProvenUnsent, To: Unknown, Doubt: inDoubt},
-	{Row: 16, From: Running, Evidence: RefusedByConvention, To: Unknown, Doubt: inDoubt},
-	{Row: 16, From: Running, Evidence: NeedsURL, To: Unknown, Doubt: inDoubt},
+	{Row: 16, From: Running, Evidence: ProvenUnsent, To: Unknown, After: ofCall, Doubt: inDoubt},
+	{Row: 16, From: Running, Evidence: RefusedByConvention, To: Unknown, After: ofCall, Doubt: inDoubt},
+	{Row: 16, From: Running, Evidence: NeedsURL, To: Unknown, After: ofCall, Doubt: inDoubt},
 	{Row: 16, From: Running, Evidence: NothingHappened, To: Unknown, Doubt: inDoubt},
 	{Row: 16, From: Running, Evidence: AnsweredErrorResult, To: Unknown, Doubt: resentByKey},
 	{Row: 16, From: Running, Evidence: AnsweredErrorReply, To: Unknown, Doubt: resentByKey},
@@ -154,7 +169,7 @@ func moveFor(e Entry, evidence Evidence) (Move, bool) {
 		if m.From == e.State && m.Evidence == evidence &&
 			(len(m.After) == 0 || slices.Contains(m.After, e.Row)) &&
 			(len(m.Doubt) == 0 || slices.Contains(m.Doubt, e.Doubt)) &&
-			(!m.Closed || !e.Open()) {
+			(!m.Closed || !e.Open()) && (!m.FirstRound || e.Round == 0) {
 			return m, true
 		}
 	}

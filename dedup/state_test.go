@@ -20,12 +20,11 @@ func everyEntry(yield func(Entry) bool) {
 	for state := State(0); state <= Released; state++ {
 		for row := Row(0); row <= 20; row++ {
 			for _, doubt := range []Row{0, 16, 17} {
-				for _, until := range []time.Time{{}, noon} {
-					e := Entry{State: state, Row: row, Doubt: doubt, Attempt: 1, OpenUntil: until, ClaimedAt: noon.Add(-time.Hour)}
-					if !until.IsZero() && state != Unknown {
-						continue
-					}
-					if !yield(e) {
+				for round := range 2 {
+					e := Entry{State: state, Row: row, Doubt: doubt, Round: round, Attempt: 1, ClaimedAt: noon.Add(-time.Hour)}
+					open := e
+					open.OpenUntil = noon
+					if !yield(e) || state == Unknown && !yield(open) {
 						return
 					}
 				}
@@ -35,7 +34,7 @@ func everyEntry(yield func(Entry) bool) {
 }
 
 func describe(e Entry, evidence Evidence) string {
-	return fmt.Sprintf("evidence %d in %s by row %d, doubt %d, open %t", evidence, e.State, e.Row, e.Doubt, e.Open())
+	return fmt.Sprintf("evidence %d in %s by row %d, doubt %d, round %d, open %t", evidence, e.State, e.Row, e.Doubt, e.Round, e.Open())
 }
 
 // fitting are all moves that the evidence justifies, without the order of the
@@ -43,7 +42,7 @@ func describe(e Entry, evidence Evidence) string {
 func fitting(e Entry, evidence Evidence) (fits []Move) {
 	for _, m := range Moves {
 		if m.From == e.State && m.Evidence == evidence && (len(m.After) == 0 || slices.Contains(m.After, e.Row)) &&
-			(len(m.Doubt) == 0 || slices.Contains(m.Doubt, e.Doubt)) && (!m.Closed || !e.Open()) {
+			(len(m.Doubt) == 0 || slices.Contains(m.Doubt, e.Doubt)) && (!m.Closed || !e.Open()) && (!m.FirstRound || e.Round == 0) {
 			fits = append(fits, m)
 		}
 	}
@@ -86,13 +85,15 @@ func TestARunningAttemptCanAlwaysBeSettled(t *testing.T) {
 	t.Parallel()
 	learned := []Evidence{
 		ProvenUnsent, RefusedByConvention, NeedsURL, AnsweredResult, AnsweredErrorResult, AmbiguousResult,
-		NothingHappened, AnsweredErrorReply, AmbiguousReply, NoAnswer, OwnerDead, Abandoned,
+		NothingHappened, AnsweredErrorReply, AmbiguousReply, NoAnswer, OwnerDead, Abandoned, InputRequired,
 	}
 	for _, doubt := range []Row{0, 16, 17} {
-		for _, evidence := range learned {
-			m, ok := moveFor(Entry{State: Running, Row: 1, Doubt: doubt}, evidence)
-			require.True(t, ok, "evidence %d, doubt %d", evidence, doubt)
-			require.NotEqual(t, Running, m.To)
+		for _, row := range []Row{max(1, doubt), 11} {
+			for _, evidence := range learned {
+				m, ok := moveFor(Entry{State: Running, Row: row, Doubt: doubt}, evidence)
+				require.True(t, ok, "evidence %d, row %d, doubt %d", evidence, row, doubt)
+				require.NotEqual(t, Running, m.To)
+			}
 		}
 	}
 }
@@ -215,7 +216,7 @@ func TestRowsStandAsDocumented(t *testing.T) {
 		want, known := map[Row][]string{
 			1: {"none>running", "released>running"}, 2: {"running>released"}, 3: {"running>released"}, 4: {"running>released"},
 			5: {"running>completed"}, 6: {"running>completed", "running>unknown", "running>released"}, 7: {"running>completed", "running>unknown"},
-			8: {"running>unknown"}, 9: {"running>unknown"}, 10: {"running>awaiting_input"}, 11: {"awaiting_input>running"},
+			8: {"running>unknown"}, 9: {"running>unknown"}, 10: {"running>awaiting_input"}, 11: {"awaiting_input>running", "running>awaiting_input"},
 			12: {"unknown>released", "unknown>completed"}, 13: {"unknown>completed"}, 14: {"unknown>released"},
 			15: {"unknown>completed", "unknown>released", "awaiting_input>unknown"}, 16: {"unknown>running", "running>unknown"},
 			17: {"unknown>running"}, 18: {"released>completed"}, 20: {"running>unknown"},
@@ -254,11 +255,11 @@ func TestMoveKeepsTimesAttemptsAndDoubt(t *testing.T) {
 		},
 		"a re-send is in doubt by its row": {
 			Entry{State: Unknown, Row: 8, Attempt: 1, ClaimedAt: before, SettledAt: before}, SafeToRepeat,
-			Entry{State: Running, Row: 17, Attempt: 2, Doubt: 17, ClaimedAt: noon},
+			Entry{State: Running, Row: 17, Attempt: 2, Round: 1, Doubt: 17, ClaimedAt: noon},
 		},
 		"a second re-send takes its own row": {
 			Entry{State: Unknown, Row: 8, Attempt: 2, Doubt: 17, ClaimedAt: before, SettledAt: before}, ResentWithKey,
-			Entry{State: Running, Row: 16, Attempt: 3, Doubt: 16, ClaimedAt: noon},
+			Entry{State: Running, Row: 16, Attempt: 3, Round: 1, Doubt: 16, ClaimedAt: noon},
 		},
 		"doubt stays with its attempt": {
 			Entry{State: Running, Row: 16, Attempt: 2, Doubt: 16, ClaimedAt: before}, ProvenUnsent,
@@ -269,8 +270,20 @@ func TestMoveKeepsTimesAttemptsAndDoubt(t *testing.T) {
 			Entry{State: AwaitingInput, Row: 10, Attempt: 1, ClaimedAt: before},
 		},
 		"input goes on with the same attempt": {
-			Entry{State: AwaitingInput, Row: 10, Attempt: 1, ClaimedAt: before}, InputContinued,
-			Entry{State: Running, Row: 11, Attempt: 1, ClaimedAt: before},
+			Entry{State: AwaitingInput, Row: 10, Attempt: 1, ClaimedAt: before, InputUntil: noon}, InputContinued,
+			Entry{State: Running, Row: 11, Attempt: 1, Round: 1, ClaimedAt: before, InputUntil: noon},
+		},
+		"input that did not get through leaves the question": {
+			Entry{State: Running, Row: 11, Attempt: 1, Round: 1, ClaimedAt: before, InputUntil: noon}, ProvenUnsent,
+			Entry{State: AwaitingInput, Row: 11, Attempt: 1, Round: 1, ClaimedAt: before, InputUntil: noon},
+		},
+		"an answer to input ends the questions": {
+			Entry{State: Running, Row: 11, Attempt: 1, Round: 2, ClaimedAt: before, InputUntil: noon}, AnsweredResult,
+			Entry{State: Completed, Row: 5, Attempt: 1, Round: 2, ClaimedAt: before, SettledAt: noon},
+		},
+		"input that nobody gave leaves nobody knowing": {
+			Entry{State: AwaitingInput, Row: 10, Attempt: 1, ClaimedAt: before, InputUntil: noon}, InputExpired,
+			Entry{State: Unknown, Row: 15, Attempt: 1, ClaimedAt: before, SettledAt: noon},
 		},
 		"a late answer closes": {
 			Entry{State: Unknown, Row: 8, Attempt: 1, ClaimedAt: before, SettledAt: before, OpenUntil: noon}, AnsweredResult,

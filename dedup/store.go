@@ -41,6 +41,9 @@ var (
 // error, nothing was written, unless the error is ErrAmbiguous. They do not give
 // up halfway when ctx ends: a write that was begun is finished.
 //
+// With a change that an entry begins anew with (row 1) its rounds go. With one after
+// which Entry.KeepsQuestions is false their questions go.
+//
 // A decide function is pure, quick and does not call the store. A store may call
 // it more than once, when a transaction has to be run again; only the last call
 // counts.
@@ -57,7 +60,8 @@ type Store interface {
 	Find(ctx context.Context, q Query) (Surroundings, error)
 
 	// Get returns one operation with its result, or ErrNotFound. Past its window the
-	// result is not loaded, as in Find.
+	// result is not loaded, as in Find. Of an operation that awaits input the result is
+	// the newest question.
 	Get(ctx context.Context, id OperationID) (Entry, error)
 
 	// Claim gathers as Find does (without results) and asks decide within the
@@ -71,7 +75,7 @@ type Store interface {
 	// as it is. ErrNotFound where there is no such operation.
 	Move(ctx context.Context, id OperationID, decide func(Entry, time.Time) (Change, bool)) error
 
-	// Await returns nil when the operation's state, attempt or openness may
+	// Await returns nil when the operation's state, attempt, round or openness may
 	// differ from what the entry says, and ctx's error when ctx ends first. It may
 	// return early; callers look again.
 	Await(ctx context.Context, seen Entry) error
@@ -81,8 +85,12 @@ type Store interface {
 	// and may be lost in a crash.
 	Tally(t Tally)
 
-	// Unsettled returns the operations that are Running, and those that are
-	// Unknown and open, of all owners.
+	// TaskOf returns the operation that was last answered with a task of this digest,
+	// or ErrNotFound.
+	TaskOf(ctx context.Context, task Digest) (OperationID, error)
+
+	// Unsettled returns the operations that are Running, those that are Unknown and
+	// open, and those that are Unanswered by the store's clock, of all owners.
 	Unsettled(ctx context.Context) ([]Entry, error)
 
 	// Overdue returns completed operations whose result is stored (KeptWhole) although
@@ -124,6 +132,7 @@ type Query struct {
 	Content  Digest
 	Near     time.Duration // how far back a claim of the same content matters
 	RepeatOf OperationID   // the operation that the caller means to repeat; may be zero
+	Rounds   bool          // whether Surroundings.Rounds are wanted
 }
 
 // Surroundings are the operations that a claim's decision looks at.
@@ -131,6 +140,8 @@ type Surroundings struct {
 	Now time.Time
 	// Same is the operation of this very key and scope.
 	Same *Entry
+	// Rounds are those of Same, oldest first; with their questions where Find gathers.
+	Rounds []Round
 	// Elsewhere is the newest operation of the same loose digest that is not
 	// Released and has another lookup.
 	Elsewhere *Entry

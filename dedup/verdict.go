@@ -22,7 +22,9 @@ type Request struct {
 	Window     time.Duration // how long the answer will be replayed
 	Near       Near
 	RepeatOf   OperationID // the operation that the caller means to repeat; may be zero
-	Provenance []byte      // JSON; kept, never compared
+	// Continues is what the call says to a question of its upstream's; nil: nothing.
+	Continues  *Continuation
+	Provenance []byte // JSON; kept, never compared
 }
 
 // OnUnknown says what a repeated call may do to an operation that is unknown
@@ -58,7 +60,8 @@ type Near struct {
 }
 
 // A Verdict is what the ledger says to a call. The set is sealed: *Lease, Replay,
-// Busy, Lost, Conflict, Duplicate, Expired. Only a *Lease lets a call run.
+// Busy, Asked, Lost, Stray, Conflict, Duplicate, Expired. Only a *Lease lets a call
+// run.
 type Verdict interface{ verdict() }
 
 // Replay: the operation is completed. Entry.Result is what was recorded, unless
@@ -68,6 +71,19 @@ type Replay struct{ Entry Entry }
 // Busy: the operation is running, or its answer may still arrive. [Ledger.Await]
 // waits for a change.
 type Busy struct{ Entry Entry }
+
+// Asked: the upstream asks for input before it goes on. Entry.Result is its question,
+// the newest, or the one that the call's continuation was answered with; nil where it
+// was too large to keep.
+type Asked struct{ Entry Entry }
+
+// Stray: the call answers a question that was not asked (ReasonInputUnknown; Entry may
+// be zero), or would carry the key downstream otherwise than the call that was asked
+// (ReasonKeyFormChanged). It is not sent.
+type Stray struct {
+	Entry  Entry
+	Reason Reason
+}
 
 // Lost: the operation may have run, nobody knows, and nothing allows another
 // attempt.
@@ -96,7 +112,9 @@ type Expired struct{ Entry Entry }
 func (*Lease) verdict()    {}
 func (Replay) verdict()    {}
 func (Busy) verdict()      {}
+func (Asked) verdict()     {}
 func (Lost) verdict()      {}
+func (Stray) verdict()     {}
 func (Conflict) verdict()  {}
 func (Duplicate) verdict() {}
 func (Expired) verdict()   {}
@@ -109,4 +127,6 @@ const (
 	ReasonNearDuplicate           Reason = "near_duplicate"
 	ReasonNearDuplicateUnresolved Reason = "near_duplicate_unresolved"
 	ReasonRepeatUnknown           Reason = "repeat_unknown"
+	ReasonInputUnknown            Reason = "input_unknown"
+	ReasonKeyFormChanged          Reason = "key_form_changed"
 )

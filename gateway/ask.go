@@ -11,7 +11,7 @@ import (
 // ask makes of the call what the ledger is asked: key, scope, fingerprint and
 // policy. It fails where the call has no usable key.
 func (j *journey) ask() bool {
-	scope := j.g.scope(j.call.Name)
+	scope := j.g.scope(j.from, j.call.Name)
 	if j.bad != nil {
 		j.g.ledger.Refused(scope)
 		return j.refuse(tellRefused(dedup.Reason(j.bad.Reason), j.bad.Message, "Repeat the call with this mended."))
@@ -33,10 +33,12 @@ func (j *journey) ask() bool {
 		return j.refuse(tellRefused(dedup.ReasonRepeatUnknown, "idempotency_repeat_of: "+err.Error(), "Repeat the call with the operation id that the refusal gave, or with it left out or empty."))
 	}
 	downstream := j.call.Downstream(j.tool)
+	j.input = inputOf(j.request.Params)
 	j.asked = dedup.Request{
 		Scope: scope, Key: key, Fingerprint: dedup.Digest(fingerprint), FingerprintVersion: toolschema.FingerprintVersion,
 		Class: string(j.tool.Class), ClassBySaid: j.tool.ByOperator, OnUnknown: j.g.onUnknown(j.tool, downstream), Downstream: downstream,
-		Window: j.g.options.Policy.Window, Near: j.near(), RepeatOf: repeat, Provenance: j.provenance(),
+		Window: j.g.options.Policy.Window, Near: j.near(), RepeatOf: repeat, Continues: j.input.continuation(),
+		Provenance: j.provenance(),
 	}
 	return true
 }
@@ -49,11 +51,19 @@ func (j *journey) refuse(t told) bool {
 	return false
 }
 
-// scope is where a tool's keys live.
-func (g *Gateway) scope(tool string) dedup.Scope {
+// scope is where a caller's keys of a tool live.
+func (g *Gateway) scope(from *Exchange, tool string) dedup.Scope {
 	scope := g.options.Scope
-	scope.Tool = tool
+	scope.Namespace, scope.Tool = g.namespace(from), tool
 	return scope
+}
+
+// namespace is whose keys a caller's are: the principal's, where there is one.
+func (g *Gateway) namespace(from *Exchange) string {
+	if from.namespace != "" {
+		return from.namespace
+	}
+	return g.options.Scope.Namespace
 }
 
 // key is the call's key, from the carriers that the policy allows.

@@ -30,13 +30,13 @@ type settled struct {
 	took   time.Duration   // upstream
 }
 
-// run makes the attempt and returns the response to the caller, or returns early
-// when the caller leaves; the attempt then goes on without it.
-func (j *journey) run(ctx context.Context, lease *dedup.Lease) jsonrpc.Message {
+// run makes the attempt and leaves what the caller is told, or returns early when the
+// caller leaves; the attempt then goes on without it.
+func (j *journey) run(ctx context.Context, lease *dedup.Lease) {
 	j.from.owns(lease.Entry().ID)
 	a := &attempt{
 		g: j.g, lease: lease, session: j.session, from: j.from,
-		request: j.request.With("params", j.call.Forward(j.tool, j.keyText, lease.DownstreamKey())),
+		request: j.request.With("params", j.input.into(j.call.Forward(j.tool, j.keyText, lease.DownstreamKey()))),
 		again:   j.asked.OnUnknown != dedup.OnUnknown{},
 	}
 	done := make(chan settled)
@@ -58,7 +58,6 @@ func (j *journey) run(ctx context.Context, lease *dedup.Lease) jsonrpc.Message {
 		j.told = tellRunning(lease.Entry())
 	}
 	j.warnOfNear(lease)
-	return j.reply()
 }
 
 // untilCallerLeaves returns a context that ends when the caller leaves. At a
@@ -96,7 +95,7 @@ func (a *attempt) make() (s settled) {
 	defer stop()
 	request, unfollow := a.g.progress.follow(a.request, a.from.tell, renew)
 	defer unfollow()
-	call, err := a.session.SendTo(ctx, request, upstream.Listener{Notified: a.from.tell})
+	call, err := a.session.SendTo(ctx, request, upstream.Listener{Notified: a.g.hears(a.from)})
 	if err != nil {
 		return a.unsent(err)
 	}
@@ -118,13 +117,16 @@ func (a *attempt) unsent(err error) settled {
 		e, _, err := a.lease.Strand(dedup.Stranding{Evidence: dedup.NoAnswer, Reason: dedup.ReasonConnectionLost})
 		return a.unknown(e, err, "")
 	}
-	e, err := a.lease.Release(proof)
-	return a.released(e, err, upstream.Finding{})
+	return a.released(proof, upstream.Finding{})
 }
 
 // lost leaves the operation unknown. After a timeout the answer may still come,
 // and somebody goes on listening for it.
 func (a *attempt) lost(call *upstream.Call, cause error) settled {
+	if f := a.g.options.Judgement.JudgeLoss(cause); f.Proof != nil {
+		call.Forget()
+		return a.released(f.Proof, f)
+	}
 	s := dedup.Stranding{Evidence: dedup.NoAnswer, Reason: dedup.ReasonConnectionLost, Note: cause.Error()}
 	var lost *upstream.LostError
 	switch {
@@ -151,11 +153,10 @@ func (a *attempt) listen(call *upstream.Call, late *dedup.Late) {
 	defer cancel()
 	defer call.Forget()
 	answer, err := call.Wait(ctx)
-	if err != nil {
-		a.logLate(late.Close())
-		return
+	f := a.g.options.Judgement.JudgeLoss(err)
+	if err == nil {
+		f = a.g.options.Judgement.Judge(answer)
 	}
-	f := a.g.options.Judgement.Judge(answer)
 	switch {
 	case f.Proof != nil:
 		_, err = late.Release(f.Proof)
@@ -182,12 +183,13 @@ func (a *attempt) answered(answer jsonrpc.Message) settled {
 	evidence := evidenceOf(f)
 	switch {
 	case f.Proof != nil:
-		e, err := a.lease.Release(f.Proof)
-		s := a.released(e, err, f)
+		s := a.released(f.Proof, f)
 		if f.Kind == upstream.FoundURLElicitation { // the client acts on this very error
 			s.passed = answer
 		}
 		return s
+	case f.Kind == upstream.FoundInputRequired:
+		return a.asked(f.Result)
 	case evidence.Answers():
 		e, err := a.lease.Complete(answerOf(f))
 		return a.completed(e, err, answerOf(f).Body)
@@ -223,7 +225,7 @@ func evidenceOf(f upstream.Finding) dedup.Evidence {
 func answerOf(f upstream.Finding) dedup.Answer {
 	answer := dedup.Answer{Evidence: evidenceOf(f), Body: f.Result}
 	if f.Kind == upstream.FoundTask {
-		answer.Reason = reasonTask
+		answer.Reason, answer.Task = reasonTask, taskOf(f.Result).id
 	}
 	if f.Error != nil {
 		answer.Body = []byte(`{"content":[` + string(textBlock("The tool's server answered: "+quote(f))) + `],"isError":true}`)
@@ -233,7 +235,10 @@ func answerOf(f upstream.Finding) dedup.Answer {
 
 // quote is what the upstream said in its error, for a text that marks it as such.
 func quote(f upstream.Finding) string {
-	if f.Error == nil {
+	switch {
+	case f.Error == nil && f.Result == nil && f.Proof != nil:
+		return f.Proof.Error() // an HTTP status
+	case f.Error == nil:
 		return firstText(f.Result)
 	}
 	text := fmt.Sprintf("%s (code %d)", f.Error.Message, f.Error.Code)
@@ -270,14 +275,38 @@ func (a *attempt) completed(e dedup.Entry, err error, result []byte) settled {
 	if err != nil {
 		return settled{told: tellUnrecorded(e, result)}
 	}
+	if t := taskOf(result); e.Reason == reasonTask && t.status.Terminal() { // it has ended before it was told of
+		if ended, err := a.g.noteEnd(t); err == nil {
+			e = ended
+		}
+	}
 	return settled{told: tellFresh(e, result)}
 }
 
-func (a *attempt) released(e dedup.Entry, err error, f upstream.Finding) settled {
-	if e.State != dedup.Released {
+// released settles the lease by proof that what was sent was not executed.
+func (a *attempt) released(p dedup.Proof, f upstream.Finding) settled {
+	e, err := a.lease.Release(p)
+	var t told
+	switch e.State {
+	case dedup.Released:
+		t = tellReleased(e, f)
+	case dedup.AwaitingInput:
+		_, reason := p.ProvesNotExecuted()
+		t = tellInputRefused(e, dedup.Reason(reason), f)
+	default:
 		return a.unknown(e, err, quote(f))
 	}
-	t := tellReleased(e, f)
+	t.outcome.Recorded = err == nil
+	return settled{told: t}
+}
+
+// asked records that the upstream asks for input before it goes on.
+func (a *attempt) asked(question []byte) settled {
+	e, err := a.lease.Ask(a.g.questionOf(question))
+	if e.State != dedup.AwaitingInput {
+		return a.unknown(e, err, "")
+	}
+	t := tellQuestion(e, question)
 	t.outcome.Recorded = err == nil
 	return settled{told: t}
 }

@@ -39,9 +39,12 @@ func (g *Gateway) Call(ctx context.Context, x *Exchange, request jsonrpc.Message
 	j.leaveOrder() // the ledger decides from here on who goes first
 	for {
 		if j.lookUp(ctx) { // is there something to answer already?
+			if j.goesOn(ctx) { // it was a question, and the client has answered
+				continue
+			}
 			return j.reply()
 		}
-		if !j.tool.Keyed() { // nobody has used the key that came, and none is needed
+		if j.passes() { // nobody has used the key that came, and none is needed
 			return j.pass(ctx)
 		}
 		if j.hindered() { // is the tool there, and can a key be demanded of it?
@@ -52,7 +55,10 @@ func (g *Gateway) Call(ctx context.Context, x *Exchange, request jsonrpc.Message
 		}
 		switch verdict := j.claim(ctx).(type) { // durable before the first byte
 		case *dedup.Lease:
-			return j.run(ctx, verdict) // send once, record, answer
+			j.run(ctx, verdict) // send once, record, answer
+			if !j.goesOn(ctx) {
+				return j.reply()
+			}
 		case nil:
 			return j.reply() // nothing was claimed, and the caller is told why
 		} // somebody else claimed it in between: look again

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"sync"
 
 	"github.com/google/uuid"
@@ -16,13 +17,19 @@ const maxOwned = 4096
 // A Caller is one client's session. What it says of itself is provenance and never
 // an identity. It is safe for concurrent use.
 type Caller struct {
-	session string
-	send    func(jsonrpc.Message) // towards the client; does not wait
+	session   string
+	namespace string                // of its keys; empty for the gateway's own
+	send      func(jsonrpc.Message) // towards the client; does not wait
 
-	mu     sync.Mutex
-	client string
-	owned  map[dedup.OperationID]bool
-	order  []dedup.OperationID
+	// ask puts a request of the gateway's to the client, about one of its own; nil
+	// where it cannot be asked.
+	ask func(context.Context, *Exchange, jsonrpc.Message) (jsonrpc.Message, error)
+
+	mu      sync.Mutex
+	answers map[string]bool // the methods of requests that the client answers
+	client  string
+	owned   map[dedup.OperationID]bool
+	order   []dedup.OperationID
 }
 
 func newCaller(send func(jsonrpc.Message)) *Caller {
@@ -35,7 +42,13 @@ func (c *Caller) introduce(initializeParams []byte) {
 	if err != nil {
 		return
 	}
+	c.declares(params)
 	info, _ := params.Get("clientInfo")
+	c.introduceAs(info)
+}
+
+// introduceAs remembers a clientInfo, raw.
+func (c *Caller) introduceAs(info []byte) {
 	client, err := rawjson.ParseObject(info)
 	if err != nil {
 		return

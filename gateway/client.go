@@ -9,16 +9,17 @@ import (
 	"github.com/mcp-idem/mcp-idem/upstream"
 )
 
-// A client is one client that owns the upstream: its handshake is handed on, and
-// the upstream's requests go to it. Its messages are taken one after the other, so
+// A client is one client's session. Its messages are taken one after the other, so
 // that a cancellation always finds its request; every request then has a goroutine
 // of its own, and one that takes long delays nobody.
 type client struct {
 	g         *Gateway
+	host      host
 	caller    *Caller
 	out       outlet
 	requests  *exchanges // of the client
 	questions questions  // of the upstream
+	asking    asking     // of the gateway's own
 	order     line       // in which what is handed on was sent
 
 	// The handshake, as the one who takes messages has seen it.
@@ -26,22 +27,42 @@ type client struct {
 	initialized bool          // the client has said so, or goes on without
 }
 
-func newClient(g *Gateway, out outlet) *client {
-	return &client{g: g, out: out, requests: newExchanges(out), caller: newCaller(func(m jsonrpc.Message) { out.put(m, nil) })}
+// A host is what a client meets in place of the upstream. What it does may take as
+// long as the upstream takes.
+type host interface {
+	// greet answers initialize.
+	greet(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message
+	// greeted takes notifications/initialized.
+	greeted(m jsonrpc.Message) error
+	// proceed takes note that the client goes on without having said so.
+	proceed()
+	// answer answers any other request.
+	answer(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message
+	// hear takes any other notification.
+	hear(ctx context.Context, m jsonrpc.Message) error
 }
 
-// take takes one message of the client's. about is the exchange that an answer to
-// a message that is none belongs to; it may be nil.
-func (c *client) take(line []byte, x *Exchange) {
-	m, err := jsonrpc.Parse(line)
+// newClient returns a client that owns the upstream of g: its handshake is handed
+// on, and the upstream's requests go to it. It ends with life, at the latest.
+func newClient(life context.Context, g *Gateway, out outlet) *client {
+	c := &client{g: g, out: out, requests: newExchanges(life, out), caller: newCaller(func(m jsonrpc.Message) { out.put(m, nil) })}
+	c.host = owner{c}
+	c.caller.ask = c.ask
+	return c
+}
+
+// takeMessage takes one message of the client's, which was parsed already, perhaps in
+// vain. x is the exchange that an answer to a message that is none belongs to; it may
+// be nil.
+func (c *client) takeMessage(m jsonrpc.Message, err error, x *Exchange) {
 	var bad *jsonrpc.Error
 	switch {
 	case errors.As(err, &bad) && m.Method == "" && m.ID != nil:
-		c.questions.answer(m, bad) // a response, as far as one can know
+		c.answered(m, bad) // a response, as far as one can know
 	case bad != nil:
 		c.out.put(jsonrpc.ErrorReply(m.ID, bad), x)
 	case m.IsResponse():
-		c.questions.answer(m, nil)
+		c.answered(m, nil)
 	case m.IsNotification():
 		c.takeNotification(m)
 	default:
@@ -60,7 +81,7 @@ func (c *client) takeRequest(m jsonrpc.Message, x *Exchange) {
 		shaken := make(chan struct{})
 		if c.requests.begin(m, x, func(ctx context.Context, x *Exchange) jsonrpc.Message {
 			defer close(shaken)
-			return c.g.initialize(ctx, x, m)
+			return c.host.greet(ctx, x, m)
 		}) {
 			c.shaken = shaken
 		}
@@ -71,7 +92,7 @@ func (c *client) takeRequest(m jsonrpc.Message, x *Exchange) {
 		shaken := c.proceed()
 		c.requests.begin(m, x, func(ctx context.Context, x *Exchange) jsonrpc.Message {
 			shaken(ctx)
-			return c.handle(ctx, x, m)
+			return c.host.answer(ctx, x, m)
 		})
 	}
 }
@@ -88,22 +109,11 @@ func (c *client) proceed() func(context.Context) {
 		select {
 		case <-shaken:
 			if goesOn {
-				c.g.server.Proceed()
+				c.host.proceed()
 			}
 		case <-ctx.Done():
 		}
 	}
-}
-
-// handle finds who answers a request.
-func (c *client) handle(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message {
-	switch m.Method {
-	case "tools/call":
-		return c.g.Call(ctx, x, m)
-	case "tools/list":
-		return c.g.tools.list(ctx, m)
-	}
-	return c.g.relay(ctx, x, m)
 }
 
 func (c *client) takeNotification(m jsonrpc.Message) {
@@ -114,9 +124,9 @@ func (c *client) takeNotification(m jsonrpc.Message) {
 		return
 	case "notifications/initialized":
 		c.initialized = true
-		hand = func(context.Context) error { return c.completeHandshake(m) }
+		hand = func(context.Context) error { return c.host.greeted(m) }
 	default:
-		hand = func(ctx context.Context) error { return c.g.notify(ctx, m) }
+		hand = func(ctx context.Context) error { return c.host.hear(ctx, m) }
 	}
 	shaken, turn := c.proceed(), c.order.join()
 	taken := c.requests.spawn(func() {
@@ -133,16 +143,6 @@ func (c *client) takeNotification(m jsonrpc.Message) {
 	}
 }
 
-func (c *client) completeHandshake(m jsonrpc.Message) error {
-	if err := c.g.server.Initialized(m); err != nil {
-		return err
-	}
-	if c.g.hasTools.Load() { // whoever needs the list first would wait for it
-		c.requests.spawn(func() { _, _ = c.g.tools.get(c.requests.life) })
-	}
-	return nil
-}
-
 // Request hands the upstream's request to the client.
 func (c *client) Request(s upstream.Session, m jsonrpc.Message) {
 	asked, ok := c.questions.ask(s, m)
@@ -150,7 +150,9 @@ func (c *client) Request(s upstream.Session, m jsonrpc.Message) {
 		_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("%d requests to the client are open already", MaxRequestsInFlight)}))
 		return
 	}
-	c.out.put(asked, nil)
+	if !c.out.put(asked, nil) {
+		c.questions.answer(asked, &jsonrpc.Error{Code: codeUnavailable, Message: "the client cannot be asked"})
+	}
 }
 
 // Notification hands the upstream's notification to the client.
@@ -174,11 +176,20 @@ func (c *client) Notification(m jsonrpc.Message) {
 	}
 }
 
+var toolsChanged = jsonrpc.Notification("notifications/tools/list_changed", nil)
+
 // toolsChanged passes a change of the tools on, where what is offered differs.
 func (c *client) toolsChanged(m jsonrpc.Message) {
 	if c.g.tools.refresh(c.requests.life) && c.g.announces.Load() {
 		c.out.put(m, nil)
 	}
+}
+
+// upstreamBack tells the upstream what the client had told it, and the client what
+// has become of the tools.
+func (c *client) upstreamBack(s upstream.Session) {
+	c.requests.spawn(func() { c.g.state.restore(c.g.life, s) })
+	c.requests.spawn(func() { c.toolsChanged(toolsChanged) })
 }
 
 // upstreamGone tells the client that nobody waits for its answers any more.

@@ -24,5 +24,20 @@
 //	exchange.go   its requests; order.go, the order in which they are handed on
 //	questions.go  the upstream's requests to it; outbox.go, all that is written to it
 //
+// A client has the upstream for itself (client.go, owner.go), or shares it:
+//
+//	hub.go        one upstream and many clients; common.go, when it is there
+//	guest.go      one of the clients; subscribe.go, what it hears of besides answers
+//	drain.go      the end: what runs may end, and what does not is unknown
+//
+// HTTP is one way to come, and knows two eras of the protocol:
+//
+//	era.go        what the eras have different in a message
+//	http.go       options, start and end; http_guard.go, who is let in
+//	http_mcp.go   a request to /mcp, and the legacy era; http_session.go, its sessions
+//	http_modern.go    a request of the modern era; http_listen.go, one that listens
+//	http_stream.go    one HTTP response
+//	severity.go   the levels of log messages
+//
 // It is the only package that knows toolschema, dedup and upstream.
 package gateway

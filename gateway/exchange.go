@@ -14,6 +14,20 @@ import (
 // An Exchange is one request of a client, and the response to it.
 type Exchange struct {
 	*Caller
+	era era
+	// server is the identity that the upstream has given of itself, raw, for a
+	// response of the modern era; nil where it is not known.
+	server []byte
+	// level is the least severe of the log messages that a request of the modern era
+	// wants, where they are told apart by requests; zero: it wants none.
+	level severity
+	// lasting says that the request is answered when it is cancelled, too: that is how
+	// it ends.
+	lasting bool
+	// keys are the harness's keys that came beside the message.
+	keys []string
+	// stream, if not nil, is the one on which the response goes.
+	stream *stream
 	// turn is the request's among those that are handed on. Who does not hand it on
 	// leaves the line.
 	turn *turn
@@ -49,6 +63,8 @@ type outlet interface {
 type exchanges struct {
 	out outlet
 
+	closed chan struct{} // closed by close: the client says no more
+
 	life context.Context // of the requests
 	end  context.CancelCauseFunc
 
@@ -59,9 +75,10 @@ type exchanges struct {
 	closing  bool
 }
 
-func newExchanges(out outlet) *exchanges {
-	e := &exchanges{out: out, open: map[string]context.CancelCauseFunc{}}
-	e.life, e.end = context.WithCancelCause(context.Background())
+// newExchanges returns exchanges that end with a context, at the latest.
+func newExchanges(life context.Context, out outlet) *exchanges {
+	e := &exchanges{out: out, open: map[string]context.CancelCauseFunc{}, closed: make(chan struct{})}
+	e.life, e.end = context.WithCancelCause(life)
 	return e
 }
 
@@ -113,8 +130,8 @@ func (e *exchanges) finish(ctx context.Context, m, reply jsonrpc.Message, x *Exc
 	delete(e.open, jsonrpc.IDKey(m.ID))
 	e.mu.Unlock()
 	x.over.Store(true)
-	if !silent {
-		e.out.put(reply, x)
+	if !silent || x.lasting || x.stream != nil { // a stream that ends without an answer leaves clients waiting
+		e.out.put(x.era.answer(m.Method, reply, x.server), x)
 	}
 }
 
@@ -156,5 +173,8 @@ func (e *exchanges) spawn(f func()) bool {
 func (e *exchanges) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closing = true
+	if !e.closing {
+		e.closing = true
+		close(e.closed)
+	}
 }

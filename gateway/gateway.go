@@ -45,6 +45,7 @@ type Options struct {
 	CallTimeout   time.Duration // until a caller is told EFFECT_UNKNOWN
 	LateWindow    time.Duration // how long an answer is listened for after that; negative: not at all
 	Wait          time.Duration // how long a repeated call waits for the running one
+	InputWindow   time.Duration // how long a question of the upstream's may be answered
 	NearDuplicate time.Duration // how far back a call of the same content counts
 	// UpstreamWindow is how long, from the first send, an upstream of class
 	// DEDUPLICATE is taken to honour a key.
@@ -52,11 +53,39 @@ type Options struct {
 	ReachWithin    time.Duration
 	DrainFor       time.Duration      // how long calls may go on after the client has closed its side; zero: CallTimeout
 	Judgement      upstream.Judgement // zero: upstream.DefaultJudgement
-	// Command starts the upstream; Upstream are its limits, without Handler and
-	// Observer.
-	Command  upstream.Command
+	// Dial makes the upstream; Upstream are its limits, without Handler, and of
+	// the Observer only EraFound.
+	Dial     Dialer
 	Upstream upstream.Options
 	Log      zerolog.Logger
+}
+
+// A Dialer makes a server of its own with each call. The server need not be there
+// yet to be spoken to; see upstream.Server. It is safe for concurrent use.
+type Dialer func(upstream.Options) (upstream.Server, error)
+
+// Local returns a Dialer that starts a command, and keeps it running. Its errors are
+// of type *upstream.StartError.
+func Local(command upstream.Command) Dialer {
+	return func(o upstream.Options) (upstream.Server, error) {
+		process, err := upstream.Start(command, o)
+		if err != nil {
+			return nil, err
+		}
+		return process, nil
+	}
+}
+
+// Remote returns a Dialer for a server behind a URL. Its errors are of type
+// *upstream.StartError.
+func Remote(to upstream.Endpoint) Dialer {
+	return func(o upstream.Options) (upstream.Server, error) {
+		remote, err := upstream.Dial(to, o)
+		if err != nil {
+			return nil, err
+		}
+		return remote, nil
+	}
 }
 
 // A KeyPolicy says where keys may come from.
@@ -115,7 +144,7 @@ func (o *Options) fill() {
 		value    *time.Duration
 		standard time.Duration
 	}{
-		{&o.CallTimeout, DefaultCallTimeout}, {&o.LateWindow, DefaultLateWindow}, {&o.Wait, DefaultWait},
+		{&o.CallTimeout, DefaultCallTimeout}, {&o.LateWindow, DefaultLateWindow}, {&o.Wait, DefaultWait}, {&o.InputWindow, dedup.DefaultInputWindow},
 		{&o.NearDuplicate, DefaultNearDuplicate}, {&o.ReachWithin, DefaultReachWithin},
 		{&o.Policy.Window, DefaultWindow}, {&o.UpstreamWindow, DefaultUpstreamWindow},
 	} {

@@ -27,32 +27,32 @@ func (g *Gateway) initialize(ctx context.Context, from *Exchange, request jsonrp
 	if err != nil {
 		return answer // an error, or nothing that could be added to
 	}
-	if !g.learn(result) || g.options.Keys == KeysHarness {
-		return answer // there is nothing that a model has to know
-	}
-	own, ok := result.Get("instructions")
-	if _, isText := rawjson.Unquote(own); !isText {
-		if ok && string(own) != "null" {
-			return answer // what cannot be read is not changed
-		}
-		own = []byte(`""`)
-	}
-	return answer.With("result", result.Set("instructions", rawjson.Extend(own, instructions)))
+	g.learn(result)
+	return answer.With("result", g.instruct(result))
 }
 
-// learn notes what the upstream declares of its tools, and reports whether it has
-// any.
-func (g *Gateway) learn(result rawjson.Object) bool {
-	declared, _ := result.Get("capabilities")
-	capabilities, err := rawjson.ParseObject(declared)
-	if err != nil {
-		return false
+// instruct returns the result of a handshake with our instructions behind the
+// upstream's, where there is something that a model has to know.
+func (g *Gateway) instruct(result rawjson.Object) []byte {
+	own, ok := result.Get("instructions")
+	_, isText := rawjson.Unquote(own)
+	switch {
+	case !g.hasTools.Load() || g.options.Keys == KeysHarness,
+		!isText && ok && string(own) != "null": // what cannot be read is not changed
+		return result.Without()
+	case !isText:
+		own = []byte(`""`)
 	}
+	return result.Set("instructions", rawjson.Extend(own, instructions))
+}
+
+// learn notes what the upstream declares of its tools.
+func (g *Gateway) learn(result rawjson.Object) {
+	declared, _ := result.Get("capabilities")
+	capabilities, _ := rawjson.ParseObject(declared)
 	declared, has := capabilities.Get("tools")
 	g.hasTools.Store(has)
-	if tools, err := rawjson.ParseObject(declared); err == nil {
-		changes, _ := tools.Get("listChanged")
-		g.announces.Store(string(changes) == "true")
-	}
-	return has
+	tools, _ := rawjson.ParseObject(declared)
+	changes, _ := tools.Get("listChanged")
+	g.announces.Store(string(changes) == "true")
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 	"github.com/mcp-idem/mcp-idem/toolschema"
@@ -35,12 +37,12 @@ type InspectedTool struct {
 // upstream of itself.
 //
 // An upstream that cannot be started, or refuses the handshake, is an
-// *upstream.StartError. Listing may take a minute. Only Command, Upstream, Policy,
-// Keys, ReachWithin and Log of the options count.
+// *upstream.StartError. Listing may take a minute. Only Scope.Upstream,
+// Dial, Upstream, Policy, Keys, ReachWithin and Log of the options count.
 func Inspect(ctx context.Context, options Options, version string) ([]InspectedTool, error) {
 	g := New(nil, options)
 	defer g.end(errShutdown)
-	server, err := upstream.Start(g.options.Command, g.options.Upstream)
+	server, err := g.options.Dial(g.options.Upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -50,26 +52,33 @@ func Inspect(ctx context.Context, options Options, version string) ([]InspectedT
 		defer cancel()
 		_ = server.Close(last) // its error is that of the context, and nothing is left in any case
 	}()
-	if err := g.introduceItself(ctx, version); err != nil {
+	if _, err := g.introduceItself(ctx, version); err != nil {
 		return nil, err
 	}
 	return g.inspect(ctx)
 }
 
-// introduceItself makes the handshake, as a client that can do nothing.
-func (g *Gateway) introduceItself(ctx context.Context, version string) error {
-	answer, err := g.server.Initialize(ctx, fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"mcp-idem","version":%s}}`,
-		inspectProtocol, rawjson.Quote(version)))
+// introduceItself makes the handshake, as a client that can do nothing, and returns
+// what the upstream has answered: a JSON object.
+func (g *Gateway) introduceItself(ctx context.Context, version string) (result []byte, err error) {
+	return g.introduce(ctx, fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"mcp-idem","version":%s},"_meta":{%q:{}}}`,
+		inspectProtocol, rawjson.Quote(version), mcp.MetaKeyClientCapabilities))
+}
+
+// introduce makes the handshake with the params of an initialize, and returns what
+// the upstream has answered: a JSON object.
+func (g *Gateway) introduce(ctx context.Context, params []byte) (result []byte, err error) {
+	answer, err := g.server.Initialize(ctx, params)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if refused, ok := jsonrpc.ParseError(answer.Error); ok {
-		return &upstream.StartError{Name: g.options.Command.Name, Err: refused, Reason: "refused the handshake: " + refused.Error()}
+		return nil, &upstream.StartError{Name: g.options.Scope.Upstream, Err: refused, Reason: "refused the handshake: " + refused.Error()}
 	}
 	if result, err := rawjson.ParseObject(answer.Result); err == nil {
 		g.learn(result)
 	}
-	return g.server.Initialized(jsonrpc.Notification("notifications/initialized", nil))
+	return answer.Result, g.server.Initialized(jsonrpc.Notification("notifications/initialized", nil))
 }
 
 func (g *Gateway) inspect(ctx context.Context) ([]InspectedTool, error) {
@@ -82,7 +91,7 @@ func (g *Gateway) inspect(ctx context.Context) ([]InspectedTool, error) {
 	case errors.As(err, &refused) && refused.Code == jsonrpc.CodeMethodNotFound && !g.hasTools.Load():
 		return nil, nil // it has no tools, and has not said that it had
 	case err != nil:
-		return nil, fmt.Errorf("listing the tools of %q: %w", g.options.Command.Name, err)
+		return nil, fmt.Errorf("listing the tools of %q: %w", g.options.Scope.Upstream, err)
 	}
 	var all []InspectedTool
 	for _, result := range results {

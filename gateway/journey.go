@@ -27,7 +27,11 @@ type journey struct {
 	keyText string               // the key as the caller wrote it; never logged
 	asked   dedup.Request
 	wait    *patience // nil until the ledger was asked
-	session upstream.Session
+	input   *input    // what the call says to a question of the upstream's; nil: nothing
+	rounds  int       // questions that the client was asked by the gateway
+	// unrecorded: the call goes on with one that nobody has recorded.
+	unrecorded bool
+	session    upstream.Session
 
 	obstacle *obstacle // nil: the call may run, as far as one knows
 	told     told
@@ -63,7 +67,7 @@ func (j *journey) reply() jsonrpc.Message {
 // parse reads what the caller says. What is wrong with arguments or key matters
 // only where the tool needs a key: a reader gets them as they came.
 func (j *journey) parse() bool {
-	call, err := toolschema.ParseCall(j.request.Params)
+	call, err := toolschema.ParseCall(j.request.Params, j.from.keys...)
 	j.call = call
 	if err == nil {
 		return true
@@ -148,6 +152,10 @@ func (j *journey) lookUp(ctx context.Context) bool {
 		if !ok {
 			return false
 		}
+		if stray, is := verdict.(dedup.Stray); is && stray.Entry.ID.IsZero() && !j.tool.Keyed() {
+			j.unrecorded = true
+			return false // it goes on with a call that was not recorded either
+		}
 		busy, isBusy := verdict.(dedup.Busy)
 		if isBusy && j.wait.until(j.g.ledger, busy) {
 			continue
@@ -196,12 +204,17 @@ func (j *journey) tell(ctx context.Context, v dedup.Verdict) told {
 			return j.g.tellUnknown(v.Entry, false)
 		}
 		return tellRunning(v.Entry)
+	case dedup.Asked:
+		j.from.owns(v.Entry.ID)
+		return tellAsked(v.Entry)
+	case dedup.Stray:
+		return tellStray(v)
 	case dedup.Lost:
 		return j.g.tellUnknown(v.Entry, false)
 	case dedup.Conflict:
 		return j.g.tellConflict(v)
 	case dedup.Duplicate:
-		return j.g.tellDuplicate(v, j.g.resultID(ctx, v.Entry))
+		return j.g.tellDuplicate(v, j.g.resultID(ctx, j.from, v.Entry))
 	case dedup.Expired:
 		return tellExpired(v.Entry)
 	}

@@ -8,10 +8,34 @@ import (
 	"github.com/mcp-idem/mcp-idem/upstream"
 )
 
+// An audience is who is on the other side of the gateway: one client, or many. It
+// takes what the upstream says of its own accord, and must not block.
+type audience interface {
+	upstream.Handler
+	// upstreamGone takes note that nobody waits for the answers to the upstream's
+	// requests any more.
+	upstreamGone()
+	// upstreamBack takes note that the upstream was started again, and that its
+	// tools may be others.
+	upstreamBack(upstream.Session)
+}
+
+// dial makes the upstream of the gateway.
+func (g *Gateway) dial(a audience) error {
+	options := g.options.Upstream
+	options.Handler, options.Observer = a, g.observer(a)
+	server, err := g.options.Dial(options)
+	if err != nil {
+		return err
+	}
+	g.server = server
+	return nil
+}
+
 // observer writes what happens to the upstream into the log, and has its tools
 // read anew after a restart. The upstream's own words are a field of the log,
 // whose format escapes them.
-func (g *Gateway) observer(c *client) upstream.Observer {
+func (g *Gateway) observer(a audience) upstream.Observer {
 	var junk sync.Once
 	log := g.log.With().Str("upstream", g.options.Scope.Upstream).Logger()
 	return upstream.Observer{
@@ -27,17 +51,15 @@ func (g *Gateway) observer(c *client) upstream.Observer {
 		Stray: func(jsonrpc.Message) {
 			log.Warn().Msg("the upstream sent an answer to no open request")
 		},
+		EraFound: g.options.Upstream.Observer.EraFound,
 		Exited: func(err error, next time.Duration) {
 			log.Warn().Err(err).Dur("restart_in_ms", next).Msg("the upstream is gone")
-			c.upstreamGone()
+			a.upstreamGone()
 		},
 		Restarted: func(s upstream.Session) {
 			log.Info().Msg("the upstream is back")
 			g.tools.invalidate()
-			c.requests.spawn(func() { g.state.restore(g.life, s) })
-			c.requests.spawn(func() {
-				c.toolsChanged(jsonrpc.Notification("notifications/tools/list_changed", nil))
-			})
+			a.upstreamBack(s)
 		},
 	}
 }

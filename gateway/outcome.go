@@ -161,7 +161,7 @@ func (o Outcome) json() []byte {
 func OutcomeOf(e dedup.Entry) string {
 	switch e.State {
 	case dedup.Completed:
-		if e.Reason == reasonTask {
+		if e.Reason == reasonTask && e.TaskStatus == "" {
 			return Accepted
 		}
 		return Completed

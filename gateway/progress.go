@@ -11,7 +11,8 @@ import (
 
 // progress finds whom the upstream's progress concerns. Clients choose their
 // progress tokens, and two may choose the same; so the upstream gets one of ours
-// with each request, and the caller's is put back. The zero value is ready to use.
+// with each request, and the caller's is put back. It knows who waits for the
+// upstream, with a token or without. The zero value is ready to use.
 type progress struct {
 	mu   sync.Mutex
 	last int
@@ -20,18 +21,16 @@ type progress struct {
 
 // A follower hears of the progress of one request.
 type follower struct {
-	token []byte // the caller's, as written
+	token []byte // the caller's, as written; nil: it wants no progress
 	hear  func(jsonrpc.Message)
 	renew func() // may be nil
 }
 
 // follow returns the request as the upstream gets it. A request that asks for no
-// progress is returned as it is. The follower hears of it until stop is called.
+// progress is returned as it is. The follower hears of the request until stop is
+// called.
 func (p *progress) follow(request jsonrpc.Message, hear func(jsonrpc.Message), renew func()) (followed jsonrpc.Message, stop func()) {
 	params, token := progressToken(request.Params)
-	if token == nil {
-		return request, func() {}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open == nil {
@@ -40,14 +39,33 @@ func (p *progress) follow(request jsonrpc.Message, hear func(jsonrpc.Message), r
 	p.last++
 	ours := strconv.AppendInt(nil, int64(p.last), 10)
 	key := jsonrpc.IDKey(ours)
-	p.open[key] = follower{token.Raw(), hear, renew}
-	var edits rawjson.Edits
-	edits.Replace(token.Start, token.End, ours)
-	return request.With("params", edits.Apply(params)), func() {
+	stop = func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.open, key)
 	}
+	if token == nil {
+		p.open[key] = follower{hear: hear}
+		return request, stop
+	}
+	p.open[key] = follower{token.Raw(), hear, renew}
+	var edits rawjson.Edits
+	edits.Replace(token.Start, token.End, ours)
+	return request.With("params", edits.Apply(params)), stop
+}
+
+// alone returns who hears of the one request that somebody waits for; nil where
+// there is none, or more than one.
+func (p *progress) alone() (hear func(jsonrpc.Message)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) != 1 {
+		return nil
+	}
+	for _, f := range p.open {
+		hear = f.hear
+	}
+	return hear
 }
 
 // progressToken finds the token that a request's params have, or nil.
@@ -76,7 +94,7 @@ func (p *progress) heard(m jsonrpc.Message) {
 	p.mu.Lock()
 	f, ok := p.open[jsonrpc.IDKey(token.Raw())]
 	p.mu.Unlock()
-	if !ok {
+	if !ok || f.token == nil {
 		return
 	}
 	if f.renew != nil {

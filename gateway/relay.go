@@ -36,6 +36,7 @@ func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Messag
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
 	}
+	g.hearOfTask(request, answer)
 	return answer
 }
 
@@ -62,7 +63,7 @@ func (g *Gateway) forward(ctx context.Context, session upstream.Session, x *Exch
 	request, unfollow := g.progress.follow(request, x.tell, nil)
 	defer unfollow()
 	x.turn.wait(ctx)
-	call, err := session.SendTo(ctx, request, upstream.Listener{Answered: answered, Notified: x.tell})
+	call, err := session.SendTo(ctx, request, upstream.Listener{Answered: answered, Notified: g.hears(x)})
 	x.turn.leave()
 	if err != nil {
 		return jsonrpc.Message{}, err
@@ -76,6 +77,17 @@ func (g *Gateway) forward(ctx context.Context, session upstream.Session, x *Exch
 		}
 	}
 	return answer, err
+}
+
+// hears takes what the upstream says about a request on the request's own stream.
+func (g *Gateway) hears(x *Exchange) func(jsonrpc.Message) {
+	return func(m jsonrpc.Message) {
+		if m.Method == "notifications/progress" {
+			g.progress.heard(m)
+			return
+		}
+		x.tell(m)
+	}
 }
 
 func unavailable(err error) *jsonrpc.Error {

@@ -13,6 +13,8 @@ type told struct {
 	// result is the upstream's, fresh or recorded; nil for the gateway's own
 	// outcome.
 	result []byte
+	// question is the result where it asks for input before the call goes on.
+	question []byte
 	// quote is the upstream's text that an outcome of the gateway's own quotes.
 	quote string
 	// notError: an outcome of the gateway's own that is no error.

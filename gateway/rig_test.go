@@ -60,7 +60,7 @@ func prepare(t *testing.T, tools string, edit func(*gateway.Options)) *rig {
 	r.options = gateway.Options{
 		Scope:       dedup.Scope{Namespace: "tester", Upstream: "shop", Account: "here"},
 		CallTimeout: patience, LateWindow: patience, Wait: patience, DrainFor: patience,
-		Command: upstream.Command{Name: "shop", Path: self, Args: []string{handsOver, r.server.listener.Addr().String()}, Env: upstreamtest.Env()},
+		Dial: gateway.Local(upstream.Command{Name: "shop", Path: self, Args: []string{handsOver, r.server.listener.Addr().String()}, Env: upstreamtest.Env()}),
 		Upstream: upstream.Options{
 			StartTimeout: patience, Grace: 5 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond,
 		},

@@ -32,7 +32,8 @@ type server struct {
 	lists   int // tools/list that were answered
 	got     []string
 	refused int
-	noted   []string // notifications
+	noted   []string              // notifications
+	replied func(jsonrpc.Message) // gets the answers to the server's own requests; may be nil
 }
 
 // A call is a request that the server has got.
@@ -68,7 +69,7 @@ func (s *server) listsBy(pages func(cursor string) string) {
 	s.pages = pages
 }
 
-// on says what a tool does from now on. What it does must not wait for anything.
+// on says what a tool, or any other method, does from now on. What it does must not wait for anything.
 func (s *server) on(tool string, do func(*call)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,6 +114,13 @@ func (s *server) live(conn net.Conn, out *jsonrpc.Writer) {
 			s.answer(&call{server: s, out: out, m: m})
 		case m.IsNotification():
 			s.note(m)
+		default:
+			s.mu.Lock()
+			replied := s.replied
+			s.mu.Unlock()
+			if replied != nil {
+				replied(m)
+			}
 		}
 	}
 }
@@ -142,7 +150,13 @@ func (s *server) answer(c *call) {
 	case "tools/call":
 		s.run(c)
 	default:
-		c.answer(`{}`)
+		s.mu.Lock()
+		do := s.do[c.m.Method]
+		s.mu.Unlock()
+		if do == nil {
+			do = func(c *call) { c.answer(`{}`) }
+		}
+		do(c)
 	}
 }
 
@@ -200,12 +214,15 @@ func (c *call) refuse(code int, text string) {
 func (c *call) write(m jsonrpc.Message) { _ = c.out.Write(m) } // the gateway may be gone
 
 // say sends a notification.
-func (s *server) say(method string) {
+func (s *server) say(method string) { s.tell(jsonrpc.Notification(method, nil)) }
+
+// tell sends a message of the server's own.
+func (s *server) tell(m jsonrpc.Message) {
 	s.t.Helper()
 	s.mu.Lock()
 	out := s.out
 	s.mu.Unlock()
-	require.NoError(s.t, out.Write(jsonrpc.Notification(method, nil)))
+	require.NoError(s.t, out.Write(m))
 }
 
 // die ends the newest process.

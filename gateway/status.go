@@ -60,7 +60,7 @@ func (j *journey) status(ctx context.Context) jsonrpc.Message {
 		j.told = tellRefused(dedup.Reason(toolschema.ReasonArguments), err.Error(), `Give {"operation_id":"op_…"}, or {"tool":"…","idempotency_key":"…"}.`)
 		return j.reply()
 	}
-	e, here, err := j.g.statusEntry(ctx, question)
+	e, here, err := j.g.statusEntry(ctx, j.from, question)
 	switch {
 	case errors.Is(err, dedup.ErrNotFound):
 		j.told = j.g.tellNotFound()
@@ -93,22 +93,22 @@ func readStatusQuestion(params []byte) (q statusQuestion, err error) {
 	return q, nil
 }
 
-// statusEntry finds the operation within the gateway's namespace. here is false for
+// statusEntry finds the operation within the caller's namespace. here is false for
 // the operation of the same key under another upstream or account.
-func (g *Gateway) statusEntry(ctx context.Context, q statusQuestion) (e dedup.Entry, here bool, err error) {
+func (g *Gateway) statusEntry(ctx context.Context, from *Exchange, q statusQuestion) (e dedup.Entry, here bool, err error) {
 	if q.OperationID != "" {
 		id, err := dedup.ParseOperationID(q.OperationID)
 		if err != nil {
 			return e, false, dedup.ErrNotFound
 		}
-		e, err = g.ledger.Operation(ctx, g.options.Scope.Namespace, id)
+		e, err = g.ledger.Operation(ctx, g.namespace(from), id)
 		return e, true, err
 	}
 	key, err := dedup.ParseKey(q.Key, q.Tool)
 	if err != nil {
 		return e, false, dedup.ErrNotFound // such a key has no operation
 	}
-	return g.ledger.OperationOf(ctx, g.scope(q.Tool), key)
+	return g.ledger.OperationOf(ctx, g.scope(from, q.Tool), key)
 }
 
 // mayRead reports whether the caller has shown that the operation is its own: a
@@ -136,8 +136,12 @@ func (g *Gateway) tellStatus(e dedup.Entry) told {
 	t := told{}
 	at := fmt.Sprintf("%s (%s)", when(e.ClaimedAt), e.ID)
 	switch {
+	case e.State == dedup.Completed && e.Reason == reasonTask && e.TaskStatus != "":
+		t.text, t.outcome = "COMPLETED: the call was accepted as a task on "+at+", which has "+endedAs(e.TaskStatus)+" since.", taskOutcome(e)
 	case e.State == dedup.Completed && e.Reason == reasonTask:
-		t.text, t.outcome = "ACCEPTED: the call was accepted as a task on "+at+".", acceptedTask(e)
+		t.text, t.outcome = "ACCEPTED: the call was accepted as a task on "+at+".", taskOutcome(e)
+	case e.State == dedup.AwaitingInput:
+		t = tellWaiting(e)
 	case e.State == dedup.Completed && e.IsError:
 		t.text, t.outcome = "COMPLETED (error): the call was answered with an error on "+at+".", answeredError(e)
 	case e.State == dedup.Completed:
@@ -192,11 +196,11 @@ func withRecorded(answer, recorded []byte) []byte {
 
 // resultID is what the recorded result of an earlier call says of what it made,
 // for a person to recognise it.
-func (g *Gateway) resultID(ctx context.Context, e dedup.Entry) string {
+func (g *Gateway) resultID(ctx context.Context, from *Exchange, e dedup.Entry) string {
 	if e.State != dedup.Completed || e.Kept != dedup.KeptWhole {
 		return ""
 	}
-	e, err := g.ledger.Operation(ctx, g.options.Scope.Namespace, e.ID)
+	e, err := g.ledger.Operation(ctx, g.namespace(from), e.ID)
 	if err != nil {
 		return ""
 	}

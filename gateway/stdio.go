@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
-	"github.com/mcp-idem/mcp-idem/upstream"
 )
 
 // Clients that end a server with a signal send the next, harder one after two
@@ -25,13 +24,11 @@ const (
 // is unknown. When it returns, the upstream is gone. It is called once.
 func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	c := newStdioClient(g, out)
-	options := g.options.Upstream
-	options.Handler, options.Observer = c.client, g.observer(c.client)
-	server, err := upstream.Start(g.options.Command, options)
-	if err != nil {
+	if err := g.dial(c); err != nil {
 		return err
 	}
-	g.server = server
+	server := g.server
+	var err error
 	ended := make(chan error, 1)
 	go func() { ended <- c.readAll(in) }()
 
@@ -50,18 +47,27 @@ func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) e
 // A stdioClient is the client on standard input and output. One goroutine reads.
 type stdioClient struct {
 	*client
-	box *outbox
+	box    *outbox
+	visits *visits
 }
 
 func newStdioClient(g *Gateway, out io.Writer) *stdioClient {
 	box := newOutbox(out)
-	return &stdioClient{client: newClient(g, only{box}), box: box}
+	c := newClient(context.Background(), g, only{box})
+	v := newVisits(c)
+	c.host = bilingual{owner{c}, v}
+	return &stdioClient{client: c, box: box, visits: v}
 }
 
 // only is the outlet of a client that has but one stream.
 type only struct{ box *outbox }
 
-func (o only) put(m jsonrpc.Message, _ *Exchange) bool { return o.box.put(m) }
+func (o only) put(m jsonrpc.Message, about *Exchange) bool {
+	if m.Method == methodMessage && about != nil && about.era == modern && (about.level == 0 || severityOf(m) < about.level) {
+		return true
+	}
+	return o.box.put(m)
+}
 
 // readAll reads the client's messages until it closes its side. A message that is
 // none gets an error, and the session goes on. A client that does not read is not
@@ -81,35 +87,32 @@ func (c *stdioClient) readAll(in io.Reader) error {
 		case err != nil:
 			return err
 		default:
-			c.take(line, &Exchange{Caller: c.caller})
+			c.take(line)
 		}
 	}
+}
+
+// take takes one message. The era of each request is its own affair.
+func (c *stdioClient) take(line []byte) {
+	m, err := jsonrpc.Parse(line)
+	if err == nil && m.IsRequest() {
+		if p := readPreamble(m.Params); p.era() == modern {
+			c.visits.take(m, p)
+			return
+		}
+	}
+	c.takeMessage(m, err, &Exchange{Caller: c.caller})
 }
 
 // finish lets what runs end, for a while, then ends everything. Whoever is still
 // waiting then is told how its operation stands. When ctx ends, it hurries.
 func (c *stdioClient) finish(ctx context.Context) {
-	c.requests.close()
 	drain, cancel := context.WithTimeout(context.Background(), c.g.options.DrainFor)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(hurryFor, cancel) })
 	defer stop()
-
-	idle := make(chan struct{})
-	go func() {
-		c.requests.handlers.Wait()
-		c.g.attempts.Wait() // those whose callers have left
-		close(idle)
-	}()
-	select {
-	case <-idle:
-	case <-drain.Done():
-	case <-c.g.server.Failed():
-	}
-	c.g.end(errShutdown)
-	c.requests.end(errShutdown)
-	<-idle
-	c.g.listeners.Wait()
+	c.g.drain(drain, c.requests)
+	c.visits.hub.work.Wait()
 
 	// A client that has closed its side may read on for as long as it likes.
 	flush, cancelFlush := within(ctx, hurryFlushFor)

@@ -19,7 +19,7 @@ const retryAfter = 20 * time.Second
 func tellFresh(e dedup.Entry, result []byte) told {
 	switch {
 	case e.Reason == reasonTask:
-		return told{outcome: acceptedTask(e), result: result}
+		return told{outcome: taskOutcome(e), result: result}
 	case !e.IsError:
 		return told{outcome: completed(e), result: result}
 	}
@@ -51,7 +51,7 @@ func tellReplay(e dedup.Entry) told {
 	case e.Kept != dedup.KeptWhole:
 		t = tellUnkept(e)
 	case e.Reason == reasonTask: // a handle is no result: nothing is added to it
-		t.outcome = acceptedTask(e)
+		t.outcome = taskOutcome(e)
 	case e.IsError:
 		t.outcome = answeredError(e)
 		t.text = fmt.Sprintf("COMPLETED (was_replay): this call was already answered on %s with the error above (%s). Nothing was executed now. To try again with other arguments use a new key.", when(e.ClaimedAt), e.ID)
@@ -68,7 +68,7 @@ func tellUnkept(e dedup.Entry) told {
 	t, how := told{outcome: completed(e), notError: true}, "executed"
 	switch {
 	case e.Reason == reasonTask:
-		t.outcome, how = acceptedTask(e), "accepted as a task"
+		t.outcome, how = taskOutcome(e), "accepted as a task"
 	case e.IsError:
 		t.outcome, t.notError, how = answeredError(e), false, "answered with an error"
 	}
@@ -95,8 +95,26 @@ func answeredError(e dedup.Entry) Outcome {
 	return outcomeOf(e, Completed, effectAnsweredError).next(actNewKey, 0, "The error is recorded under this key. To try again use a new key.")
 }
 
-func acceptedTask(e dedup.Entry) Outcome {
+// taskOutcome is that of a call which goes on as a task. A handle says nothing of the
+// effect; how the task has ended does.
+func taskOutcome(e dedup.Entry) Outcome {
+	switch e.TaskStatus {
+	case dedup.TaskCompleted:
+		return outcomeOf(e, Completed, effectExecuted).next(actNone, 0, "The task has been completed; ask for its result by its task id. Do not start it again.")
+	case dedup.TaskFailed, dedup.TaskCancelled:
+		return outcomeOf(e, Completed, effectAnsweredError).next(actNewKey, 0, "The task has "+endedAs(e.TaskStatus)+". To try again use a new key.")
+	}
 	return outcomeOf(e, Accepted, effectUnknown).next(actNone, 0, "The task goes on; ask for its result by its task id. Do not start it again.")
+}
+
+func endedAs(status dedup.TaskStatus) string {
+	switch status {
+	case dedup.TaskFailed:
+		return "failed"
+	case dedup.TaskCancelled:
+		return "been cancelled"
+	}
+	return "been completed"
 }
 
 // tellUnknown: the call was sent, and nobody knows what it did.
@@ -130,6 +148,8 @@ func whyUnknown(reason dedup.Reason) string {
 		return "the tool answered with an error that leaves open what it did"
 	case dedup.ReasonOwnerDied:
 		return "the gateway that ran it ended before the answer came"
+	case dedup.ReasonInputExpired:
+		return "the tool's server asked for input that did not come in time"
 	case dedup.ReasonShutdown:
 		return "the gateway was shut down before the answer came"
 	}
@@ -173,6 +193,14 @@ func (g *Gateway) tellReused(e dedup.Entry) (fact, advice, action string) {
 		return "the action of this key is still executing, begun " + at,
 			fmt.Sprintf("Call %s {\"operation_id\":\"%s\"} to see how it ends; a separate second action needs its own key.", g.statusTool(), e.ID), actCheckStatus
 	}
+	if e.State == dedup.AwaitingInput {
+		return "the action of this key waits for input, begun " + at,
+			"Repeat the call with its own arguments to go on with it; a separate second action needs its own key.", actFixArguments
+	}
+	if e.State == dedup.AwaitingInput {
+		return "the action of this key waits for input, begun " + at,
+			"Repeat the call with its own arguments to go on with it; a separate second action needs its own key.", actFixArguments
+	}
 	return "the action of this key MAY have been executed " + at, "Do not send it under a new key. Tell the user, and go on without it.", actAskHuman
 }
 
@@ -209,6 +237,12 @@ func (g *Gateway) tellDuplicate(d dedup.Duplicate, resultID string) told {
 	case e.State == dedup.Running || e.Open():
 		advice, action = fmt.Sprintf("Wait for it: call %s {\"operation_id\":\"%s\"}.", g.statusTool(), e.ID), actCheckStatus
 		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key is still executing since %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)
+	case e.State == dedup.AwaitingInput:
+		advice, action = "Tell the user: whoever made that call has to go on with it, under its own key.", actAskHuman
+		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key waits for input since %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)
+	case e.State == dedup.AwaitingInput:
+		advice, action = "Tell the user: whoever made that call has to go on with it, under its own key.", actAskHuman
+		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key waits for input since %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)
 	default:
 		advice, action = "Tell the user, and go on without it.", actAskHuman
 		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key MAY have been executed at %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 )
@@ -73,13 +74,14 @@ type Call struct {
 const levels = 2
 
 // ParseCall reads the params of a tools/call request. Its errors are of type
-// *CallError.
+// *CallError. beside are the harness's keys that came with the request and not in
+// it, as those of an HTTP header do.
 //
 // With an error the Call has the name, where there is one. Where the reason is
 // about the key or the repeat member only, the Call is complete but for these,
 // and Forward works, so that a tool that needs no key can be called all the
 // same. Repeated member names inside nested arguments are found by Fingerprint.
-func ParseCall(params []byte) (Call, error) {
+func ParseCall(params []byte, beside ...string) (Call, error) {
 	c := Call{raw: params}
 	var err error
 	if c.params, err = rawjson.ParseTo(params, levels); err == nil {
@@ -107,7 +109,7 @@ func ParseCall(params []byte) (Call, error) {
 			c.ProgressToken = token.Raw()
 		}
 	}
-	return c, c.parseKeys()
+	return c, c.parseKeys(beside)
 }
 
 // isObject says why a value is no object whose members have names of their own.
@@ -121,8 +123,8 @@ func isObject(v *rawjson.Value) error {
 	return nil
 }
 
-func (c *Call) parseKeys() error {
-	harness, err := c.harnessKey()
+func (c *Call) parseKeys(beside []string) error {
+	harness, err := c.harnessKey(beside)
 	if err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func (c *Call) parseKeys() error {
 
 // harnessKey returns the one key that the harness's carriers agree on, "" where
 // there are none.
-func (c *Call) harnessKey() (string, error) {
+func (c *Call) harnessKey(beside []string) (string, error) {
 	meta, err := carried(c.meta, metaKey)
 	if err != nil {
 		return "", err
@@ -156,7 +158,10 @@ func (c *Call) harnessKey() (string, error) {
 		return "", err
 	}
 	var key string
-	for _, k := range []string{meta, params, derived} {
+	if slices.Contains(beside, "") {
+		return "", &CallError{ReasonKeyInvalid, "the key that came beside the request is empty"}
+	}
+	for _, k := range append([]string{meta, params, derived}, beside...) {
 		switch {
 		case k == "" || k == key:
 		case key == "":

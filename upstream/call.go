@@ -16,8 +16,7 @@ type Call struct {
 	owner   interface{ take(id string) *Call } // whose table the call is in
 	id      []byte                             // ours, on the wire
 	theirs  []byte                             // the caller's
-	opens   bool                               // the request initialize, whose answer proves little
-	params  []byte                             // of the request initialize
+	opens   *opening                           // nil for all but what begins a handshake of a Process
 	whole   atomic.Bool                        // every byte has been written
 	heard   func(jsonrpc.Message)              // told of the answer before anything behind it; may be nil
 	settled chan struct{}

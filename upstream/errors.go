@@ -7,7 +7,7 @@ import (
 // A StartError says why a server could not be started, or did not get as far as
 // a handshake, in one line that says what to do where that is known.
 type StartError struct {
-	Name   string // the Command's
+	Name   string // the server's
 	Reason string
 	Err    error // what is behind it, if anything
 }
@@ -17,9 +17,9 @@ func (e *StartError) Unwrap() error { return e.Err }
 
 // NotSent says that not one byte of a message was written to the server.
 // It is a proof, row 2 of the table in docs/guarantees.md: the bytes are counted
-// by the only writer there is.
+// by the only writer that a pipe or a connection has.
 type NotSent struct {
-	Name string // the Command's
+	Name string // the server's
 	Err  error  // why; the cause of the context if that ended
 }
 
@@ -35,7 +35,7 @@ func (e *NotSent) ProvesNotExecuted() (row int, reason string) { return 2, reaso
 // UnreachableError says that there was no session to send anything on. Like
 // NotSent it proves that nothing was executed.
 type UnreachableError struct {
-	Name string // the Command's
+	Name string // the server's
 	Err  error  // why; the cause of the context if that ended first
 }
 
@@ -55,8 +55,8 @@ type LossCause string
 // The causes of a loss.
 const (
 	UpstreamExited LossCause = "upstream_exited" // the process ended, by itself or at Close
-	ConnectionLost LossCause = "connection_lost" // the pipe broke, or was closed by the server
-	BadAnswer      LossCause = "bad_answer"      // an answer came that cannot be read
+	ConnectionLost LossCause = "connection_lost" // the pipe or connection broke, or was closed by the server or by Close
+	BadAnswer      LossCause = "bad_answer"      // an answer came that cannot be read, or an HTTP status that is none; see StatusError
 	Forgotten      LossCause = "forgotten"       // Forget was called
 )
 

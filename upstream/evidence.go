@@ -44,7 +44,7 @@ type Finding struct {
 }
 
 // NotExecuted is the proof, as far as the conventions of the protocol are one,
-// that a request which was sent had no effect. Only Judge makes it.
+// that a request which was sent had no effect. Only Judge and JudgeLoss make it.
 type NotExecuted struct {
 	row  int
 	text string

@@ -66,7 +66,7 @@ func TestClientThatGoesOnWithoutTheEndOfTheHandshake(t *testing.T) {
 	r.counts(2)
 	received, err := os.ReadFile(filepath.Join(r.dir, "received"))
 	require.NoError(t, err)
-	assert.Equal(t, 2, strings.Count(string(received), `"params":`+clientParams))
+	assert.Equal(t, 2, strings.Count(string(received), `"params":`+legacyClient))
 	assert.NotContains(t, string(received), "notifications/initialized")
 }
 

@@ -21,6 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	upstreamtest.Main()
+	serveSDK()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if left := children(); len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "child processes are left: %s\n", left)
@@ -54,6 +55,7 @@ type rig struct {
 	tooLong       chan *jsonrpc.TooLongError
 	exits         chan error
 	restarts      chan upstream.Session
+	eras          chan upstream.Era
 }
 
 type request struct {
@@ -71,7 +73,7 @@ func (r *rig) limits() upstream.Options {
 	return upstream.Options{
 		StartTimeout: 20 * time.Second, Grace: 5 * time.Second, WriteTimeout: 20 * time.Second,
 		BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond,
-		Handler: r,
+		Era: upstream.EraLegacy, Handler: r,
 		Observer: upstream.Observer{
 			Stderr:    func(line []byte) { r.stderr <- string(line) },
 			Junk:      func(line []byte) { r.junk <- string(line) },
@@ -79,6 +81,7 @@ func (r *rig) limits() upstream.Options {
 			Stray:     func(m jsonrpc.Message) { r.strays <- m },
 			Exited:    func(err error, _ time.Duration) { r.exits <- err },
 			Restarted: func(s upstream.Session) { r.restarts <- s },
+			EraFound:  func(e upstream.Era) { r.eras <- e },
 		},
 	}
 }
@@ -93,7 +96,7 @@ func run(t *testing.T, edit func(*upstream.Options), flags ...string) *rig {
 		notifications: make(chan jsonrpc.Message, many), requests: make(chan request, many),
 		stderr: make(chan string, many), junk: make(chan string, many), strays: make(chan jsonrpc.Message, many),
 		tooLong: make(chan *jsonrpc.TooLongError, many), exits: make(chan error, many),
-		restarts: make(chan upstream.Session, many),
+		restarts: make(chan upstream.Session, many), eras: make(chan upstream.Era, many),
 	}
 	r.effects = filepath.Join(r.dir, "effects")
 	o := r.limits()
@@ -115,7 +118,11 @@ func run(t *testing.T, edit func(*upstream.Options), flags ...string) *rig {
 	return r
 }
 
-const clientParams = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"},"x":9007199254740993}`
+const legacyClient = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"},"x":9007199254740993}`
+
+// clientParams are those of a client of the modern era, of which a legacy server
+// gets to see legacyClient.
+const clientParams = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"},"x":9007199254740993,"_meta":{"io.modelcontextprotocol/clientCapabilities":{}}}`
 
 // ready does the handshake and returns the session.
 func (r *rig) ready() upstream.Session {

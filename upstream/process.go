@@ -1,12 +1,12 @@
-// Package upstream speaks with one MCP server, which it starts as a child process
-// and speaks with over its standard input and output. It sends each request once:
-// nothing here ever sends anything again, and every error says whether bytes have
-// left.
+// Package upstream speaks with one MCP server: with a child process over its
+// standard input and output, or with an URL over streamable HTTP. It sends each
+// request once: nothing here ever sends anything again, and every error says
+// whether bytes have left.
 //
 // A Server is what its callers know of it, over all its connections: a Process
-// is started here and restarted. A Session is one connection, a Call is one
-// request on it. What an answer proves about the execution of a tool is said by
-// Judgement.
+// is started here and restarted, a Remote is somewhere else. A Session is one
+// connection, a Call is one request on it. What an answer, or the want of one,
+// proves about the execution of a tool is said by Judgement.
 package upstream
 
 import (
@@ -33,9 +33,9 @@ type Command struct {
 // Options are the limits of a server and who is told about it. Each zero value
 // stands for the default in brackets.
 type Options struct {
-	StartTimeout    time.Duration // from the request initialize to its answer [30 s]
-	Grace           time.Duration // from the end of input to SIGTERM, and from there to SIGKILL [2 s]
-	BackoffMin      time.Duration // before the first restart; doubled for each further one [100 ms]
+	StartTimeout    time.Duration // from the first request of the handshake to its end [30 s]
+	Grace           time.Duration // from the end of input to SIGTERM, and from there to SIGKILL; to end the session of a Remote [2 s]
+	BackoffMin      time.Duration // before the first restart or reconnection; doubled for each further one [100 ms]
 	BackoffMax      time.Duration // the most that is waited before a restart [30 s]
 	BackoffReset    time.Duration // a process that lived this long starts the backoff anew [60 s]
 	MaxMessageBytes int           // the longest message that is read [64 MiB]
@@ -48,6 +48,15 @@ type Options struct {
 	// until no other call has been open for all of the last one.
 	WriteTimeout time.Duration
 
+	// Era is how the protocol is spoken [EraAuto]. Known is what was found
+	// earlier: EraAuto tries it first. A Process that is not known costs EraAuto
+	// 500 ms where it neither answers server/discover nor refuses it, and a second
+	// start where it ends at that.
+	Era, Known Era
+	// IdleAfter is how long the session of a Remote may have been idle without
+	// being looked after before it is used [60 s].
+	IdleAfter time.Duration
+
 	Handler  Handler // nil: requests are refused, notifications dropped
 	Observer Observer
 }
@@ -59,6 +68,7 @@ func (o Options) withDefaults() Options {
 	}{
 		{&o.StartTimeout, 30 * time.Second}, {&o.Grace, 2 * time.Second}, {&o.WriteTimeout, 30 * time.Second},
 		{&o.BackoffMin, 100 * time.Millisecond}, {&o.BackoffMax, 30 * time.Second}, {&o.BackoffReset, time.Minute},
+		{&o.IdleAfter, time.Minute},
 	} {
 		if *d.value == 0 {
 			*d.value = d.other
@@ -89,6 +99,8 @@ type Process struct {
 	greeted     bool          // the session's handshake is complete
 	params      []byte        // of the client's initialize, once answered with a result
 	initialized *jsonrpc.Message
+	era         Era   // that is tried first
+	found       Era   // that the Observer knows of
 	err         error // why it failed for good
 }
 
@@ -102,6 +114,7 @@ func Start(cmd Command, o Options) (*Process, error) {
 	p := &Process{
 		cmd: cmd, o: o.withDefaults(), hurry: make(chan struct{}),
 		failed: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
+		era: o.Known, found: o.Known,
 	}
 	p.life, p.close = context.WithCancel(context.Background())
 	p.session = newSession(p, first)
@@ -109,43 +122,55 @@ func Start(cmd Command, o Options) (*Process, error) {
 	return p, nil
 }
 
-// Initialize sends the client's request initialize and returns the response,
-// a result or an error, whose id the caller replaces by the client's. The params
-// of a request that was answered with a result are sent again after each
+// Initialize makes the handshake in the era of the server, with the params of a
+// client's initialize, and returns the response as the legacy era has it, a result
+// or an error, whose id the caller replaces by the client's. With the params of a
+// request that was answered with a result the handshake is made again after each
 // restart.
 //
 // A first handshake that gets no answer within StartTimeout, or one that is no
 // handshake, fails the Process for good. Other errors are a *NotSent, a
 // *LostError, an *UnreachableError, and the cause of ctx.
 func (p *Process) Initialize(ctx context.Context, params []byte) (jsonrpc.Message, error) {
-	s, err := p.await(ctx, func() bool { return true })
-	if err != nil {
-		return jsonrpc.Message{}, err
+	for {
+		s, err := p.await(ctx, func() bool { return true })
+		if err != nil {
+			return jsonrpc.Message{}, err
+		}
+		limit, cancel := context.WithTimeoutCause(ctx, p.o.StartTimeout, errNoAnswer)
+		m, err := s.shake(limit, params)
+		cancel()
+		if err == nil {
+			return m, nil
+		}
+		if err = p.firstFailure(ctx, s, err); err != nil {
+			return m, err
+		}
 	}
-	limit, cancel := context.WithTimeoutCause(ctx, p.o.StartTimeout, errNoAnswer)
-	defer cancel()
-	m, err := s.handshake(limit, params)
-	if err != nil {
-		return jsonrpc.Message{}, p.firstFailure(ctx, err)
-	}
-	return m, nil
 }
 
-// remember keeps the params of a handshake for restarts. With the first one
-// begins the wait for its end. It is called before the answer is delivered, so
-// that whoever has the answer, or sees the session end, finds it done.
-func (p *Process) remember(s *life, params []byte) {
+// remember keeps the params of a handshake, and its era, for restarts. With the
+// first one begins the wait for its end. It is called before the answer is
+// delivered, so that whoever has the answer, or sees the session end, finds it done.
+func (p *Process) remember(s *life, o *opening) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.params == nil && p.session == s {
 		p.greeted = false
 	}
-	p.params = append([]byte{}, params...) // never nil
+	found := p.found != o.era() && (o.era() == EraModern || ofModernClient(o.params)) // else the other was not tried
+	p.params, p.era = o.params, o.era()
+	if found {
+		p.found = o.era()
+	}
 	p.change()
+	p.mu.Unlock()
+	if found {
+		p.o.Observer.eraFound(o.era())
+	}
 }
 
 // Initialized hands on the client's notifications/initialized, which completes
-// the handshake. It is sent again after each restart.
+// the handshake, where the server's era has it. It is sent again after each restart.
 func (p *Process) Initialized(m jsonrpc.Message) error {
 	p.mu.Lock()
 	s := p.session
@@ -169,13 +194,16 @@ func (p *Process) Initialized(m jsonrpc.Message) error {
 // been answered with a result.
 func (p *Process) Proceed() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	s := p.session
 	if p.params == nil {
+		p.mu.Unlock()
 		return
 	}
 	p.proved.Store(true)
-	p.greeted = p.session != nil
-	p.change()
+	p.mu.Unlock()
+	if s != nil {
+		p.greet(s)
+	}
 }
 
 // Ready returns a session that lives and whose handshake is complete, or which
@@ -259,10 +287,14 @@ func (p *Process) change() {
 // greet marks the handshake of s as complete, if s is still the session.
 func (p *Process) greet(s *life) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.session == s {
+	ours := p.session == s
+	if ours {
 		p.greeted = true
 		p.change()
+	}
+	p.mu.Unlock()
+	if ours {
+		s.listen()
 	}
 }
 
@@ -286,7 +318,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// isHandshake reports whether m answers the request initialize.
+// isHandshake reports whether m answers the request that begins a handshake.
 func isHandshake(m jsonrpc.Message) bool {
 	if m.Result != nil {
 		_, err := rawjson.ParseObject(m.Result)

@@ -131,7 +131,7 @@ func TestFirstStartFailsForGood(t *testing.T) {
 func TestExitBetweenTheAnswerAndTheEndOfTheHandshakeFailsForGood(t *testing.T) {
 	t.Parallel()
 	script := `read -r line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; exit 4`
-	p, err := upstream.Start(upstream.Command{Name: "sh", Path: "sh", Args: []string{"-c", script}, Env: os.Environ()}, upstream.Options{})
+	p, err := upstream.Start(upstream.Command{Name: "sh", Path: "sh", Args: []string{"-c", script}, Env: os.Environ()}, upstream.Options{Era: upstream.EraLegacy})
 	require.NoError(t, err)
 	_, err = p.Initialize(t.Context(), []byte(clientParams))
 	require.NoError(t, err, "the answer was in the pipe")
@@ -187,7 +187,7 @@ func TestKilledServerIsRestartedAndTheCallIsNotSentAgain(t *testing.T) {
 
 	received, err := os.ReadFile(filepath.Join(r.dir, "received"))
 	require.NoError(t, err)
-	assert.Equal(t, 2, strings.Count(string(received), `"params":`+clientParams), "the handshake is repeated, with the same bytes")
+	assert.Equal(t, 2, strings.Count(string(received), `"params":`+legacyClient), "the handshake is repeated, with the same bytes")
 	assert.Equal(t, 2, strings.Count(string(received), "notifications/initialized"))
 	assert.Equal(t, 2, strings.Count(string(received), "tools/call"))
 }
@@ -219,7 +219,7 @@ func TestRestartGoesOnUntilItSucceeds(t *testing.T) {
 	program, args := upstreamtest.Self("--effects", filepath.Join(dir, "effects"), "--fault", "refund:do=exit:0")
 	link := filepath.Join(dir, "server")
 	require.NoError(t, os.Symlink(program, link))
-	r := &rig{t: t, exits: make(chan error, 1000), restarts: make(chan upstream.Session, 10), strays: make(chan jsonrpc.Message, 1)}
+	r := &rig{t: t, eras: make(chan upstream.Era, 10), exits: make(chan error, 1000), restarts: make(chan upstream.Session, 10), strays: make(chan jsonrpc.Message, 1)}
 	p, err := upstream.Start(upstream.Command{Name: "x", Path: link, Args: args, Env: upstreamtest.Env()}, r.limits())
 	require.NoError(t, err)
 	r.Process = p

@@ -37,9 +37,7 @@ func (s *life) receive(line []byte) {
 	case m.IsResponse():
 		s.receiveResponse(m)
 	case m.IsNotification():
-		if s.p.o.Handler != nil {
-			s.p.o.Handler.Notification(m)
-		}
+		s.receiveNotification(m)
 	default:
 		s.receiveRequest(m)
 	}
@@ -51,24 +49,45 @@ func (s *life) receiveResponse(m jsonrpc.Message) {
 		s.p.o.Observer.stray(m)
 		return
 	}
-	switch {
-	case !c.opens:
+	if c.opens == nil {
 		s.p.proved.Store(true)
-	case m.Result != nil && isHandshake(m):
-		s.p.remember(s, c.params)
+	} else {
+		s.openedBy(c.opens, m)
 	}
 	c.deliver(m)
 }
 
+// receiveNotification hands a notification on as the legacy era has it.
+func (s *life) receiveNotification(m jsonrpc.Message) {
+	if d := s.modern(); d != nil {
+		if m.Method == notifyAcknowledged {
+			s.ear.acknowledged(m)
+		}
+		var ok bool
+		if m, ok = d.incoming(m); !ok {
+			return
+		}
+	}
+	if s.p.o.Handler != nil {
+		s.p.o.Handler.Notification(m)
+	}
+}
+
 // receiveRequest answers what concerns this connection alone and hands on the
-// rest. A server never sends initialize; a command that echoes its input does.
-// An answer that cannot be queued finds a server that does not read.
+// rest. A server never sends what begins a handshake; a command that echoes its
+// input does. The modern era has no requests of servers; one that comes all the
+// same is refused. An answer that cannot be queued finds a server that does not
+// read.
 func (s *life) receiveRequest(m jsonrpc.Message) {
+	begins := m.Method == methodInitialize || m.Method == methodDiscover
 	switch {
 	case m.Method == methodPing:
-		_ = s.Reply(jsonrpc.Result(m.ID, []byte("{}")))
-	case m.Method == methodInitialize && s.echoed(m):
-	case m.Method == methodInitialize, s.p.o.Handler == nil:
+		_ = s.Reply(jsonrpc.Result(m.ID, emptyResult))
+	case begins && s.echoed(m):
+	case begins, s.modern() != nil, s.p.o.Handler == nil:
+		if s.modern() != nil {
+			s.p.o.Observer.junk(m.Raw())
+		}
 		_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{
 			Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + m.Method,
 		}))
@@ -77,13 +96,13 @@ func (s *life) receiveRequest(m jsonrpc.Message) {
 	}
 }
 
-// echoed reports whether m is our own request initialize come back, and then ends
-// the wait for its answer: the command repeats what it is sent.
+// echoed reports whether m is our own request come back that begins a handshake,
+// and then ends the wait for its answer: the command repeats what it is sent.
 func (s *life) echoed(m jsonrpc.Message) bool {
 	s.mu.Lock()
 	c := s.pending[jsonrpc.IDKey(m.ID)]
 	s.mu.Unlock()
-	if c == nil || !c.opens || s.take(string(m.ID)) != c {
+	if c == nil || c.opens == nil || s.take(string(m.ID)) != c {
 		return false
 	}
 	c.lose(BadAnswer, errNoHandshake)

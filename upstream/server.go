@@ -13,6 +13,10 @@ type Server interface {
 	// and returns the response, a result or an error, whose id the caller replaces
 	// by the client's. The params of a request that was answered with a result
 	// serve for later connections too.
+	//
+	// Where the params have a member clientCapabilities of the modern era in their
+	// _meta, a server of that era is told those capabilities in place of the params'
+	// own, and one of the legacy era nothing of them.
 	Initialize(ctx context.Context, params []byte) (jsonrpc.Message, error)
 	// Initialized hands on the client's notifications/initialized, which
 	// completes the handshake.
@@ -54,7 +58,9 @@ type Session interface {
 	// Send is SendTo for those who only Wait for the response.
 	Send(ctx context.Context, m jsonrpc.Message) (*Call, error)
 	// SendTo writes m, which is a request, and in which only the id is replaced by
-	// one of ours.
+	// one of ours, besides what the server's era demands. Where _meta says what the
+	// client can do (io.modelcontextprotocol/clientCapabilities), a modern server is
+	// told that of this request, and a legacy one is not.
 	//
 	// It returns when all of it has been written, or when ctx ends and a part of it
 	// has.

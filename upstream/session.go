@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
@@ -41,8 +42,13 @@ type life struct {
 	over    error            // why it is over
 	last    []byte           // the last line of standard error that is not blank
 
-	done chan struct{} // closed when over is set
-	gone chan struct{} // closed when the process is reaped and all goroutines have ended
+	opened        atomic.Pointer[opening] // the one that has made a handshake; nil before
+	probed, heard atomic.Bool             // server/discover was sent; an opening was answered
+	ear           hearing                 // of the modern era
+
+	done     chan struct{} // closed when over is set
+	gone     chan struct{} // closed when the process is reaped and all goroutines have ended
+	replaced chan struct{} // closed when another has got what this one could not bear
 
 	quitOnce sync.Once
 	quitting chan struct{} // closed by quit, after:
@@ -55,8 +61,9 @@ type life struct {
 func newSession(p *Process, c *child) *life {
 	s := &life{
 		p: p, child: c, born: time.Now(), pending: map[string]*Call{},
-		done: make(chan struct{}), gone: make(chan struct{}), quitting: make(chan struct{}),
+		done: make(chan struct{}), gone: make(chan struct{}), replaced: make(chan struct{}), quitting: make(chan struct{}),
 	}
+	s.ear.s = s
 	s.out = newWriter(c.stdin, p.o.WriteTimeout, s.busy, func(err error) {
 		// A server that stopped reading in the middle of a message will read
 		// no end of input either; one that closed its input may still answer.
@@ -75,12 +82,24 @@ func (s *life) Send(ctx context.Context, m jsonrpc.Message) (*Call, error) {
 // has begun is finished, also after ctx has ended, and may take until the end of
 // the session; see Options.WriteTimeout.
 func (s *life) SendTo(ctx context.Context, m jsonrpc.Message, l Listener) (*Call, error) {
-	c := &Call{
-		owner: s, theirs: m.ID, id: strconv.AppendInt(nil, s.p.ids.Add(1), 10), heard: l.Answered, settled: make(chan struct{}),
+	c := s.newCall(m.ID, l.Answered)
+	if d := s.modern(); d != nil {
+		var local []byte
+		if m, local = d.request(m); local != nil {
+			return s.answerHere(c, local)
+		}
+	} else if params := legacyParams(m.Params); len(params) != len(m.Params) {
+		m = m.With("params", params)
 	}
-	if m.Method == methodInitialize {
-		c.opens, c.params = true, m.Params
-	}
+	return s.send(ctx, m, c)
+}
+
+func (s *life) newCall(theirs []byte, heard func(jsonrpc.Message)) *Call {
+	return &Call{owner: s, theirs: theirs, id: strconv.AppendInt(nil, s.p.ids.Add(1), 10), heard: heard, settled: make(chan struct{})}
+}
+
+// send writes the request of a call. Its error is a *NotSent.
+func (s *life) send(ctx context.Context, m jsonrpc.Message, c *Call) (*Call, error) {
 	if err := s.open(c); err != nil {
 		return nil, &NotSent{Name: s.p.cmd.Name, Err: err}
 	}
@@ -91,10 +110,26 @@ func (s *life) SendTo(ctx context.Context, m jsonrpc.Message, l Listener) (*Call
 	return c, nil
 }
 
+// answerHere answers what the server has no use for, as long as it lives.
+func (s *life) answerHere(c *Call, result []byte) (*Call, error) {
+	if err := s.open(c); err != nil {
+		return nil, &NotSent{Name: s.p.cmd.Name, Err: err}
+	}
+	if s.take(string(c.id)) == c {
+		c.deliver(jsonrpc.Result(c.id, result))
+	}
+	return c, nil
+}
+
 // Notify implements Session. Without an error a notification is lost only with the
 // session, or to a server that has no open call and does not read for
 // WriteTimeout.
-func (s *life) Notify(m jsonrpc.Message) error { return s.post(m) }
+func (s *life) Notify(m jsonrpc.Message) error {
+	if d := s.modern(); d != nil && d.drops(m) {
+		return nil
+	}
+	return s.post(m)
+}
 
 // Reply implements Session.
 func (s *life) Reply(m jsonrpc.Message) error { return s.post(m) }
@@ -216,6 +251,7 @@ func (s *life) lose() {
 	}
 	s.mu.Unlock()
 	s.out.shut()
+	s.ear.stop()
 	for _, c := range lost {
 		c.lose(cause, err)
 	}

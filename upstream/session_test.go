@@ -39,7 +39,7 @@ func TestRequestAndAnswerKeepTheirBytes(t *testing.T) {
 	received, err := os.ReadFile(filepath.Join(r.dir, "received"))
 	require.NoError(t, err)
 	assert.Contains(t, string(received), strings.Replace(line, `"c-\u0031"`, string(call.ID()), 1)+"\n")
-	assert.Contains(t, string(received), `"params":`+clientParams, "initialize")
+	assert.Contains(t, string(received), `"params":`+legacyClient, "initialize")
 }
 
 func TestHundredCallsAtOnceGetTheirOwnAnswers(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 )
 
 // errNoHandshake says that initialize was answered with something that is no
@@ -20,17 +18,22 @@ func (p *Process) supervise(s *life) {
 	defer close(p.ended)
 	defer p.close()
 	pause := backoff{o: p.o}
-	for first := true; s != nil; first = false {
+	for first := true; s != nil; {
 		p.see(s, first)
 		if p.life.Err() != nil || p.Err() != nil {
 			return
 		}
 		if !p.proved.Load() {
-			p.fail(p.exitedEarly(s))
-			return
+			next := p.secondChance(s)
+			if next == nil {
+				p.fail(p.exitedEarly(s))
+				return
+			}
+			s = next
+			continue
 		}
 		_, err := s.fate()
-		s = p.respawn(&pause, time.Since(s.born), err)
+		s, first = p.respawn(&pause, time.Since(s.born), err), false
 	}
 }
 
@@ -52,6 +55,7 @@ func (p *Process) see(s *life, first bool) {
 // reintroduce does the client's handshake again, with a new process.
 func (p *Process) reintroduce(s *life) {
 	if err := p.repeatHandshake(s); err != nil {
+		p.shun(s)
 		s.quit(err, false)
 		return
 	}
@@ -59,6 +63,7 @@ func (p *Process) reintroduce(s *life) {
 	p.session, p.greeted = s, true
 	p.change()
 	p.mu.Unlock()
+	s.listen()
 	p.o.Observer.restarted(s)
 }
 
@@ -71,7 +76,7 @@ func (p *Process) repeatHandshake(s *life) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(p.life, p.o.StartTimeout, errNoAnswer)
 	defer cancel()
-	m, err := s.handshake(ctx, params)
+	m, err := s.shake(ctx, params)
 	switch {
 	case err != nil:
 		return err
@@ -83,27 +88,13 @@ func (p *Process) repeatHandshake(s *life) error {
 	return nil
 }
 
-// handshake sends initialize and waits for the answer. A context that ends takes
-// the call with it.
-func (s *life) handshake(ctx context.Context, params []byte) (jsonrpc.Message, error) {
-	call, err := s.Send(ctx, jsonrpc.Request([]byte("0"), methodInitialize, params))
-	if err != nil {
-		return jsonrpc.Message{}, err
-	}
-	defer call.Forget()
-	m, err := call.Wait(ctx)
-	if err == nil && !isHandshake(m) {
-		err = errNoHandshake
-	}
-	return m, err
-}
-
 // alive reports whether something can be sent on s.
 func (s *life) alive() bool { return !isClosed(s.done) }
 
 // firstFailure turns the failure of a first handshake into one of the Process
-// where it is one, and returns what the caller is told.
-func (p *Process) firstFailure(ctx context.Context, err error) error {
+// where it is one, and returns what the caller is told: nil means that another
+// process has got a second chance, and the handshake with it.
+func (p *Process) firstFailure(ctx context.Context, s *life, err error) error {
 	if p.proved.Load() || ctx.Err() != nil {
 		return err
 	}
@@ -114,9 +105,11 @@ func (p *Process) firstFailure(ctx context.Context, err error) error {
 		p.fail(&StartError{Name: p.cmd.Name, Err: err, Reason: errNoHandshake.Error() + "; check that the command is an MCP server"})
 	case errors.Is(err, errNoAnswer), errors.Is(err, errWriteTimeout):
 		p.fail(&StartError{Name: p.cmd.Name, Err: err, Reason: fmt.Sprintf(
-			"did not answer initialize within %s; check that the command is an MCP server, or give it more time", p.o.StartTimeout)})
+			"did not answer %s within %s; check that the command is an MCP server, or give it more time", p.opener(), p.o.StartTimeout)})
 	default: // it is ending; the supervisor knows better why
 		select {
+		case <-s.replaced:
+			return nil
 		case <-p.ended:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -129,11 +122,19 @@ func (p *Process) firstFailure(ctx context.Context, err error) error {
 	return p.Err()
 }
 
+// opener is the request that decides about a first handshake.
+func (p *Process) opener() string {
+	if p.o.Era == EraModern {
+		return methodDiscover
+	}
+	return methodInitialize
+}
+
 // exitedEarly says how a process ended that has never worked.
 func (p *Process) exitedEarly(s *life) *StartError {
 	_, err := s.fate()
 	p.mu.Lock()
-	stage := "it answered initialize"
+	stage := "it answered " + p.opener()
 	if p.params != nil {
 		stage = "the handshake was complete"
 	}

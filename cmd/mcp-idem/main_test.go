@@ -38,6 +38,14 @@ func (m leakChecked) Run() int {
 	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
+	state, err := os.MkdirTemp("", "mcp-idem-state")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(state) }()
+	if err := os.Setenv("XDG_STATE_HOME", state); err != nil { // nothing of the person's is read or written
+		panic(err)
+	}
 	code := m.M.Run()
 	if code != 0 {
 		return code

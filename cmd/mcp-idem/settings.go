@@ -23,13 +23,14 @@ const envPrefix = "MCP_IDEM_"
 
 // separators stand between the values of a flag that may be repeated, where they
 // come from the environment. The path of a native key may hold commas.
-var separators = map[string]string{"class": ",", "native-key": ";"}
+var separators = map[string]string{"class": ",", "native-key": ";", "allow-origin": ",", "header": "\n"}
 
 // settings are the flags of wrap. Each is also an environment variable:
 // --call-timeout is MCP_IDEM_CALL_TIMEOUT. A flag wins.
 type settings struct {
 	serverSettings
 	ledgerSetting
+	http                          httpSettings
 	callTimeout, lateWindow, wait time.Duration
 	strictCodes                   bool
 	logLevel, logFormat           string
@@ -38,6 +39,7 @@ type settings struct {
 func (s *settings) register(f *pflag.FlagSet) {
 	s.serverSettings.register(f)
 	s.ledgerSetting.register(f)
+	s.http.register(f)
 	f.DurationVar(&s.callTimeout, "call-timeout", gateway.DefaultCallTimeout, "how long a call may take before the caller is told EFFECT_UNKNOWN")
 	f.DurationVar(&s.lateWindow, "late-window", gateway.DefaultLateWindow, "how long an answer is listened for after that; 0: not at all")
 	f.DurationVar(&s.wait, "wait", gateway.DefaultWait, "how long a repeated call waits for the one that is running")
@@ -82,6 +84,9 @@ func (s *settings) options(command []string, log zerolog.Logger) (gateway.Option
 	if o.LateWindow <= 0 {
 		o.LateWindow = -1
 	}
+	eras := newEraMemory(log)
+	o.Upstream.Known = eras.known(o.Scope.Upstream)
+	o.Upstream.Observer.EraFound = func(era upstream.Era) { eras.remember(o.Scope.Upstream, era) }
 	o.Judgement = upstream.DefaultJudgement()
 	o.Judgement.StrictCodes = s.strictCodes
 	return o, nil
@@ -121,15 +126,24 @@ func (s *ledgerSetting) ledgerPath() (string, error) {
 	case s.ledger != "":
 		return s.ledger, nil
 	}
+	folder, err := stateFolder()
+	if err != nil {
+		return "", usagef("--ledger: there is no home folder to keep a ledger in (%w); name a file", err)
+	}
+	return filepath.Join(folder, "ledger.db"), nil
+}
+
+// stateFolder is where the program keeps what it must not forget.
+func stateFolder() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) { // the specification: a relative path is to be ignored
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", usagef("--ledger: there is no home folder to keep a ledger in (%w); name a file", err)
+			return "", err
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(state, "mcp-idem", "ledger.db"), nil
+	return filepath.Join(state, "mcp-idem"), nil
 }
 
 func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {

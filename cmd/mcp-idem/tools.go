@@ -24,10 +24,10 @@ type toolsFlags struct {
 func toolsCommand() *cobra.Command {
 	var f toolsFlags
 	cmd := &cobra.Command{
-		Use:   "tools [flags] -- COMMAND [ARG...]",
+		Use:   "tools [flags] (-- COMMAND [ARG...] | --url URL)",
 		Short: "Show what wrap would make of a server's tools: class, rule, schema",
-		Long: `tools starts COMMAND, an MCP server that speaks stdio, asks it for its tools, ends
-it, and shows how wrap with the same flags would offer them: which ask for a key,
+		Long: `tools starts COMMAND, an MCP server that speaks stdio, or goes to the server behind
+URL, asks it for its tools, ends it, and shows how wrap with the same flags would offer them: which ask for a key,
 which rule decided that, and what stands in the way. No tool is called, and no
 ledger is opened.`,
 		Example: `  mcp-idem tools -- npx -y @modelcontextprotocol/server-memory
@@ -37,9 +37,11 @@ ledger is opened.`,
 
   # for programs:
   mcp-idem tools --json -- npx -y @modelcontextprotocol/server-memory | jq -r 'select(.keyed) | .name'`,
-		Args: needsCommand("tools"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			if err := f.at.needsServer("tools")(cmd, args); err != nil {
 				return err
 			}
 			return showTools(cmd, &f, args)

@@ -168,9 +168,9 @@ func (w *wire) command(flags []string, address string) *exec.Cmd {
 	program, err := exec.LookPath("mcp-idem")
 	require.NoError(w.t, err)
 	folder := w.t.TempDir()
-	args := append([]string{"wrap", "--ledger", filepath.Join(folder, "ledger.db"), "--name", "wire", "--log-level", "error"}, flags...)
+	args := append([]string{"wrap", "--ledger", filepath.Join(folder, "ledger.db"), "--name", "wire", "--log-level", "error", "--era", "legacy"}, flags...)
 	cmd := exec.Command(program, append(args, "socketed", address)...)
 	cmd.Dir, cmd.Stderr = folder, os.Stderr
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+folder) // it knows no server
 	return cmd
 }

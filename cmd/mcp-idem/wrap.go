@@ -19,23 +19,38 @@ import (
 func wrapCommand() *cobra.Command {
 	var s settings
 	cmd := &cobra.Command{
-		Use:   "wrap [flags] -- COMMAND [ARG...]",
+		Use:   "wrap [flags] (-- COMMAND [ARG...] | --url URL)",
 		Short: "Protect one MCP server: serve it on stdio with its side effects safe to repeat",
 		Long: `wrap starts COMMAND, an MCP server that speaks stdio, and serves it on its own
 stdin and stdout. Tools with side effects ask for an idempotency_key (mcp-idem
 tools shows which); everything else passes through. COMMAND gets the environment
 of wrap, less MCP_IDEM_*.
 
+With --url the server is somewhere else, and is spoken with by HTTP.
+
 Flags end at the first word that is none; the -- may be left out. Every flag is
 also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
 		Example: `  # in the configuration of a client, in place of the server's own command:
   mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory
 
+  # for clients that come by HTTP, on this machine or with a token from a file:
+  mcp-idem wrap --http -- npx -y @modelcontextprotocol/server-memory
+  mcp-idem wrap --http 0.0.0.0:7423 --token-file tokens.yaml -- ./server
+
+  # a server behind a URL:
+  mcp-idem wrap --url https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
+
   # a tool that can be repeated without harm, and one that only reads:
   mcp-idem wrap --class 'set_*=SAFE_RETRY' --class 'peek=READ_ONLY' -- ./server --port-free`,
-		Args: needsCommand("wrap"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := s.http.takeAddress(cmd, args)
+			if err != nil {
+				return err
+			}
 			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			if err := s.at.needsServer("wrap")(cmd, args); err != nil {
 				return err
 			}
 			return wrap(cmd, &s, args)
@@ -46,16 +61,6 @@ also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
 	return cmd
 }
 
-// needsCommand refuses a command line that does not say how to start the server.
-func needsCommand(name string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usagef("%[1]s: no command; give the server's own, for instance: mcp-idem %[1]s -- npx -y @modelcontextprotocol/server-memory", name)
-		}
-		return nil
-	}
-}
-
 func wrap(cmd *cobra.Command, s *settings, command []string) error {
 	log, err := s.logger(cmd.ErrOrStderr())
 	if err != nil {
@@ -64,6 +69,12 @@ func wrap(cmd *cobra.Command, s *settings, command []string) error {
 	options, err := s.options(command, log)
 	if err != nil {
 		return err
+	}
+	var web gateway.HTTPOptions
+	if s.http.address != "" {
+		if web, err = s.http.options(s.at.url != "", log); err != nil {
+			return err
+		}
 	}
 	path, err := s.ledgerPath()
 	if err != nil {
@@ -79,7 +90,11 @@ func wrap(cmd *cobra.Command, s *settings, command []string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	log.Info().Str("upstream", options.Scope.Upstream).Str("account", options.Scope.Account).Str("namespace", options.Scope.Namespace).
 		Str("ledger", absolute(path)).Str("version", version()).Msg("starting")
-	err = gateway.New(ledger, options).ServeStdio(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+	if s.http.address != "" {
+		err = s.http.serve(cmd, ledger, options, web)
+	} else {
+		err = gateway.New(ledger, options).ServeStdio(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+	}
 	return errors.Join(err, ledger.Close())
 }
 

@@ -39,13 +39,13 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			func(t *testing.T, path string) { execFile(t, path, "PRAGMA application_id=7") }, Options{}, "is another program's",
 		},
 		"a newer ledger": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=3") }, Options{}, "has schema version 3, and this program knows 2",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=4") }, Options{}, "has schema version 4, and this program knows 3",
 		},
 		"a ledger without a version": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=0") }, Options{}, "has schema version 0, and this program knows 2",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=0") }, Options{}, "has schema version 0, and this program knows 3",
 		},
 		"a ledger of a version below the first": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=-1") }, Options{}, "has schema version -1, and this program knows 2",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=-1") }, Options{}, "has schema version -1, and this program knows 3",
 		},
 		"a damaged ledger": {damage, Options{}, "is damaged"},
 		"a locked ledger":  {lockFile, Options{BusyTimeout: time.Millisecond}, "is locked"},
@@ -174,7 +174,7 @@ func TestConnectionsAreSetUp(t *testing.T) {
 	s := newStore(t, Options{BusyTimeout: 1234 * time.Millisecond})
 	for pragma, want := range map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "1234", "auto_vacuum": "2",
-		"wal_autocheckpoint": "1000", "journal_size_limit": "16777216", "application_id": "1835231588", "user_version": "2",
+		"wal_autocheckpoint": "1000", "journal_size_limit": "16777216", "application_id": "1835231588", "user_version": "3",
 	} {
 		for name, db := range map[string]interface {
 			QueryRowContext(context.Context, string, ...any) *sql.Row

@@ -28,13 +28,15 @@ const (
 	listQuery = "SELECT " + columns + fromOperations + `
 		WHERE (o.claimed_at, o.id) < (?1, ?2) AND o.claimed_at > ?3 AND (?4 = 0 OR o.state = ?4) AND (?5 = '' OR s.tool = ?5)
 		ORDER BY o.claimed_at DESC, o.id DESC LIMIT ?6`
-	// unsettledQuery reads two partial indexes and nothing else of the table.
+	// unsettledQuery reads three partial indexes and nothing else of the table.
 	unsettledQuery = "SELECT " + columns + fromOperations + `
-		WHERE o.number IN (SELECT number FROM operations WHERE state = 1 UNION ALL SELECT number FROM operations WHERE open_until IS NOT NULL)
+		WHERE o.number IN (SELECT number FROM operations WHERE state = 1 UNION ALL SELECT number FROM operations WHERE open_until IS NOT NULL
+			UNION ALL SELECT number FROM operations WHERE state = 2 AND input_until <= ?1)
 		ORDER BY o.claimed_at DESC, o.id DESC`
 	// getQuery loads no result whose window has passed by ?2.
-	getQuery = "SELECT " + columns + `, CASE WHEN o.state <> 3 OR o.settled_at + o.window > ?2
-		THEN (SELECT body FROM results WHERE operation = o.number) END` + fromOperations + "WHERE o.id = ?1"
+	getQuery = "SELECT " + columns + `, CASE WHEN o.state <> 3 OR o.settled_at + o.window > ?2 THEN
+		iif(o.state = 2, (SELECT question FROM rounds WHERE operation = o.number ORDER BY number DESC LIMIT 1),
+			(SELECT body FROM results WHERE operation = o.number)) END` + fromOperations + "WHERE o.id = ?1"
 	// overdueQuery reads its partial index in order, and only as far as the limit.
 	overdueQuery = "SELECT " + columns + ` FROM operations o CROSS JOIN scopes s ON s.number = o.scope
 		WHERE o.kept = 1 AND o.state = 3 AND o.settled_at + o.window <= ?1 ORDER BY o.settled_at + o.window, o.id LIMIT ?2`
@@ -44,7 +46,7 @@ const (
 type readers struct {
 	db *sql.DB
 
-	surroundings, get, glance, list, unsettled, overdue, history, states, tallies *sql.Stmt
+	surroundings, rounds, get, task, glance, list, unsettled, overdue, history, states, tallies *sql.Stmt
 }
 
 func openReaders(path string, o Options) (*readers, error) {
@@ -60,8 +62,10 @@ func openReaders(path string, o Options) (*readers, error) {
 		query string
 	}{
 		{&r.surroundings, surroundingsQuery},
+		{&r.rounds, roundsQuery},
 		{&r.get, getQuery},
-		{&r.glance, "SELECT state, attempt, open_until IS NOT NULL FROM operations WHERE id = ?"},
+		{&r.task, "SELECT id FROM operations WHERE task = ? ORDER BY settled_at DESC, id DESC LIMIT 1"},
+		{&r.glance, "SELECT state, attempt, round, open_until IS NOT NULL FROM operations WHERE id = ?"},
 		{&r.list, listQuery},
 		{&r.unsettled, unsettledQuery},
 		{&r.overdue, overdueQuery},
@@ -103,7 +107,24 @@ func (s *Store) Find(ctx context.Context, q dedup.Query) (dedup.Surroundings, er
 	if err != nil {
 		return dedup.Surroundings{}, err
 	}
+	if q.Rounds {
+		return s.findWithRounds(ctx, q)
+	}
 	around, _, err := surroundings(ctx, s.readers.surroundings, q, s.now(), true)
+	return around, err
+}
+
+// findWithRounds reads in two statements, and so in a transaction.
+func (s *Store) findWithRounds(ctx context.Context, q dedup.Query) (dedup.Surroundings, error) {
+	tx, err := s.readers.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return dedup.Surroundings{}, err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	around, same, err := surroundings(ctx, tx.StmtContext(ctx, s.readers.surroundings), q, s.now(), true)
+	if err == nil {
+		around.Rounds, err = rounds(ctx, tx.StmtContext(ctx, s.readers.rounds), same.number, true)
+	}
 	return around, err
 }
 
@@ -121,6 +142,16 @@ func (s *Store) Get(ctx context.Context, id dedup.OperationID) (dedup.Entry, err
 		err = dedup.ErrNotFound
 	}
 	return r.entry.Shown(now), err
+}
+
+// TaskOf returns the operation that was last answered with a task, or
+// dedup.ErrNotFound.
+func (s *Store) TaskOf(ctx context.Context, task dedup.Digest) (id dedup.OperationID, err error) {
+	err = s.readers.task.QueryRowContext(ctx, task[:]).Scan(bytesInto(id[:]))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = dedup.ErrNotFound
+	}
+	return id, err
 }
 
 // Await returns when the operation may differ from what was seen: at once where
@@ -162,18 +193,19 @@ func (s *Store) stands(ctx context.Context, seen dedup.Entry) (bool, error) {
 		return false, err
 	}
 	var state dedup.State
-	var attempt int
+	var attempt, round int
 	var open bool
-	err = s.readers.glance.QueryRowContext(ctx, seen.ID[:]).Scan(&state, &attempt, &open)
+	err = s.readers.glance.QueryRowContext(ctx, seen.ID[:]).Scan(&state, &attempt, &round, &open)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
-	return state == seen.State && attempt == seen.Attempt && open == seen.Open(), err
+	return state == seen.State && attempt == seen.Attempt && round == seen.Round && open == seen.Open(), err
 }
 
-// Unsettled returns the operations that are Running or open, newest claim first.
+// Unsettled returns the operations that are Running, open or unanswered, newest claim
+// first.
 func (s *Store) Unsettled(ctx context.Context) ([]dedup.Entry, error) {
-	return s.entries(ctx, s.readers.unsettled)
+	return s.entries(ctx, s.readers.unsettled, s.now().UnixMilli())
 }
 
 // Overdue returns at most limit completed operations whose result is stored

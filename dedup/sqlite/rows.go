@@ -12,7 +12,8 @@ import (
 // number comes first.
 const columns = `o.number, o.id, o.lookup, o.loose, o.content, o.fingerprint, o.fingerprint_version,
 s.namespace, s.upstream, s.account, s.tool, o.key_hint, o.class, o.state, o.move, o.attempt, o.doubt, o.owner, o.open_until,
-o.created_at, o.claimed_at, o.settled_at, o.window, o.is_error, o.reason, o.kept, o.repeat_of, o.replays, o.provenance, o.downstream`
+o.created_at, o.claimed_at, o.settled_at, o.window, o.is_error, o.reason, o.kept, o.repeat_of, o.replays, o.provenance, o.downstream,
+o.round, o.input_until, o.task, o.task_status`
 
 const fromOperations = ` FROM operations o JOIN scopes s ON s.number = o.scope `
 
@@ -32,6 +33,7 @@ func (r *row) targets() []any {
 		&e.State, &e.Row, &e.Attempt, &e.Doubt, bytesInto(e.Owner[:]), timeInto{&e.OpenUntil},
 		timeInto{&e.CreatedAt}, timeInto{&e.ClaimedAt}, timeInto{&e.SettledAt}, millisInto{&e.Window},
 		&e.IsError, &e.Reason, &e.Kept, bytesInto(e.RepeatOf[:]), &e.Replays, &e.Provenance, &e.Downstream,
+		&e.Round, timeInto{&e.InputUntil}, bytesInto(e.Task[:]), &e.TaskStatus,
 	}
 }
 
@@ -39,6 +41,7 @@ func (r *row) targets() []any {
 var changing = []string{
 	"content", "fingerprint", "fingerprint_version", "class", "state", "move", "attempt", "doubt", "owner", "open_until",
 	"claimed_at", "settled_at", "window", "is_error", "reason", "kept", "repeat_of", "replays", "provenance", "downstream",
+	"round", "input_until", "task", "task_status",
 }
 
 // changes are the values of the columns that a change may write.
@@ -47,6 +50,7 @@ func changes(e *dedup.Entry) []any {
 		e.Content[:], e.Fingerprint[:], e.FingerprintVersion, e.Class, int(e.State), int(e.Row), e.Attempt, int(e.Doubt), e.Owner[:], millis(e.OpenUntil),
 		millis(e.ClaimedAt), millis(e.SettledAt), e.Window.Milliseconds(), e.IsError, string(e.Reason), int(e.Kept),
 		operationOrNull(e.RepeatOf), e.Replays, bytesOrNull(e.Provenance), e.Downstream,
+		e.Round, millis(e.InputUntil), digestOrNull(e.Task), string(e.TaskStatus),
 	}
 }
 
@@ -120,6 +124,13 @@ func operationOrNull(id dedup.OperationID) any {
 		return nil
 	}
 	return id[:]
+}
+
+func digestOrNull(d dedup.Digest) any {
+	if d == (dedup.Digest{}) {
+		return nil
+	}
+	return d[:]
 }
 
 func bytesOrNull(b []byte) any {

@@ -59,22 +59,26 @@ type step struct {
 	row     dedup.Row
 	attempt int
 	doubt   dedup.Row
+	round   int
 }
 
 // lawful is the step by a row to a state, if the table or standing still allows
 // it.
 func lawful(e dedup.Entry, to dedup.State, row dedup.Row) (s step, ok bool) {
-	s = step{to, row, e.Attempt, e.Doubt}
+	s = step{to, row, e.Attempt, e.Doubt, e.Round}
 	for _, m := range dedup.Moves {
 		if m.From != e.State || m.To != to || m.Row != row ||
-			(len(m.After) != 0 && !slices.Contains(m.After, e.Row)) || (len(m.Doubt) != 0 && !slices.Contains(m.Doubt, e.Doubt)) {
+			(len(m.After) != 0 && !slices.Contains(m.After, e.Row)) || (len(m.Doubt) != 0 && !slices.Contains(m.Doubt, e.Doubt)) ||
+			(m.FirstRound && e.Round != 0) {
 			continue
 		}
-		if m.NewAttempt {
-			s.attempt, s.doubt = e.Attempt+1, 0
-			if m.From == dedup.Unknown {
-				s.doubt = row
-			}
+		switch {
+		case m.NewAttempt && m.From == dedup.Unknown:
+			s.attempt, s.doubt, s.round = e.Attempt+1, row, e.Round+1
+		case m.NewAttempt:
+			s.attempt, s.doubt, s.round = e.Attempt+1, 0, 0
+		case to == dedup.Running:
+			s.round++
 		}
 		return s, true
 	}
@@ -82,13 +86,13 @@ func lawful(e dedup.Entry, to dedup.State, row dedup.Row) (s step, ok bool) {
 }
 
 // standings puts operations in every state, by rows that matter and one that does
-// not, in every doubt.
+// not, in every doubt, in the first round and a later one.
 func standings(t *testing.T, conn *sql.Conn) (all []dedup.Entry) {
 	for state := dedup.Running; state <= dedup.Released; state++ {
-		for _, row := range []dedup.Row{2, 14, 15} {
-			for _, doubt := range []dedup.Row{0, 16, 17} {
-				e := running(fmt.Sprint(state, row, doubt))
-				e.State, e.Row, e.Doubt, e.Attempt = state, row, doubt, 2
+		for _, row := range []dedup.Row{1, 2, 11, 14, 15, 16, 17} {
+			for doubted := range 6 {
+				e := running(fmt.Sprint(state, row, doubted))
+				e.State, e.Row, e.Doubt, e.Round, e.Attempt = state, row, []dedup.Row{0, 16, 17}[doubted%3], doubted/3, 2
 				if state != dedup.Running && state != dedup.AwaitingInput {
 					e.SettledAt = epoch
 				}
@@ -108,12 +112,12 @@ func TestTriggersHoldTheTable(t *testing.T) {
 	var all []dedup.Entry
 	without(t, conn, "operations_are_new", func() { all = standings(t, conn) })
 	update, err := conn.PrepareContext(context.Background(), `UPDATE operations
-		SET state = ?1, move = ?2, attempt = ?3, doubt = ?4, settled_at = iif(?1 IN (1, 2), NULL, 0) WHERE id = ?5`)
+		SET state = ?1, move = ?2, attempt = ?3, doubt = ?4, round = ?5, settled_at = iif(?1 IN (1, 2), NULL, 0) WHERE id = ?6`)
 	require.NoError(t, err)
 	defer update.Close()
 	mustExec(t, conn, "SAVEPOINT standings")
 	try := func(e dedup.Entry, s step) error {
-		_, err := update.Exec(int(s.to), int(s.row), s.attempt, int(s.doubt), e.ID[:])
+		_, err := update.Exec(int(s.to), int(s.row), s.attempt, int(s.doubt), s.round, e.ID[:])
 		if err == nil {
 			mustExec(t, conn, "ROLLBACK TO standings")
 		}
@@ -134,9 +138,10 @@ func TestTriggersHoldTheTable(t *testing.T) {
 					otherDoubt = 0
 				}
 				for _, wrong := range []step{
-					{to, row, right.attempt + 1, right.doubt},
-					{to, row, right.attempt - 1, right.doubt},
-					{to, row, right.attempt, otherDoubt},
+					{to, row, right.attempt + 1, right.doubt, right.round},
+					{to, row, right.attempt - 1, right.doubt, right.round},
+					{to, row, right.attempt, otherDoubt, right.round},
+					{to, row, right.attempt, right.doubt, right.round + 1},
 				} {
 					require.Error(t, try(e, wrong), "from %s by row %d in doubt %d: %+v", e.State, e.Row, e.Doubt, wrong)
 				}
@@ -180,6 +185,10 @@ func TestSchemaRefuses(t *testing.T) {
 	e := running("kept")
 	e.Downstream = "params.client_token"
 	put(t, conn, e)
+	mustExec(t, conn, "UPDATE operations SET task = zeroblob(32), task_status = 'failed'")
+	mustExec(t, conn, "INSERT INTO rounds SELECT number, 1, 1, zeroblob(32), 0, '', zeroblob(32), x'7b7d' FROM operations")
+	mustExec(t, conn, "UPDATE operations SET state = 2, move = 10")
+	mustExec(t, conn, "UPDATE operations SET state = 1, move = 11, round = 1")
 	mustExec(t, conn, "INSERT INTO scopes (number, namespace, upstream, account, tool) VALUES (2, 'other', '', '', '')")
 	copyOf := func(id string) string {
 		return "INSERT OR REPLACE INTO operations SELECT " + strings.Join(append([]string{id}, slices.Concat(naming[1:], changing)...), ", ") +
@@ -213,6 +222,19 @@ func TestSchemaRefuses(t *testing.T) {
 		"an event deleted":               "DELETE FROM events",
 		"an event replaced":              "INSERT OR REPLACE INTO events SELECT * FROM events",
 		"an event put before":            "INSERT INTO events SELECT operation, 0, move, attempt, state, at, actor, note FROM events",
+		"another task":                   "UPDATE operations SET task = randomblob(32)",
+		"no task any more":               "UPDATE operations SET task = NULL",
+		"another end of a task":          "UPDATE operations SET task_status = 'completed'",
+		"an end that tasks do not have":  "UPDATE operations SET task_status = 'working'",
+		"another state of a question":    "UPDATE rounds SET state = randomblob(32)",
+		"another question":               "UPDATE rounds SET question = x'7b207d'",
+		"another form of a question":     "UPDATE rounds SET downstream = 'x'",
+		"a round of another attempt":     "UPDATE rounds SET attempt = 2",
+		"a round renumbered":             "UPDATE rounds SET number = 2",
+		"a round deleted":                "DELETE FROM rounds",
+		"a round replaced":               "INSERT OR REPLACE INTO rounds SELECT * FROM rounds",
+		"a round put before":             "INSERT INTO rounds SELECT operation, 0, attempt, state, bare, downstream, answers, question FROM rounds",
+		"a question of nothing":          "INSERT INTO rounds VALUES (7, 0, 1, zeroblob(32), 0, '', zeroblob(32), NULL)",
 		"another secret":                 "UPDATE meta SET secret = randomblob(32)",
 		"a second secret":                "INSERT OR REPLACE INTO meta VALUES (1, randomblob(32), 0)",
 		"no secret":                      "DELETE FROM meta",
@@ -222,7 +244,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 	var untouched int
 	require.NoError(t, conn.QueryRowContext(context.Background(),
-		"SELECT count(*) FROM operations JOIN events ON operation = operations.number JOIN results USING (operation) WHERE id = ?", e.ID[:]).Scan(&untouched))
+		"SELECT count(*) FROM operations JOIN events ON operation = operations.number JOIN results USING (operation) JOIN rounds USING (operation) WHERE id = ?", e.ID[:]).Scan(&untouched))
 	assert.Equal(t, 1, untouched)
 }
 
@@ -260,7 +282,7 @@ func TestTheFormDownstreamIsHeld(t *testing.T) {
 		if c.row == 1 {
 			doubt = 0
 		}
-		err := execute(conn, "UPDATE operations SET state = 1, move = ?1, attempt = attempt + 1, doubt = ?2, settled_at = NULL, downstream = ?3 WHERE id = ?4",
+		err := execute(conn, "UPDATE operations SET state = 1, move = ?1, attempt = attempt + 1, doubt = ?2, round = ?2 > 0, settled_at = NULL, downstream = ?3 WHERE id = ?4",
 			int(c.row), int(doubt), c.form, c.of.ID[:])
 		require.Equal(t, c.lawful, err == nil, "%s: %v", name, err)
 		mustExec(t, conn, "ROLLBACK TO before")
@@ -273,7 +295,7 @@ func TestOnlyReleasedOperationsAreDeleted(t *testing.T) {
 	put(t, conn, running("released"))
 	mustExec(t, conn, "UPDATE operations SET state = 5, move = 2, settled_at = 0")
 	mustExec(t, conn, "DELETE FROM operations")
-	for _, table := range []string{"operations", "events", "results"} {
+	for _, table := range []string{"operations", "events", "results", "rounds"} {
 		var left int
 		require.NoError(t, conn.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&left))
 		assert.Zero(t, left, table)
@@ -290,6 +312,7 @@ func TestIndexesServe(t *testing.T) {
 		"one":          getQuery,
 		"unsettled":    unsettledQuery,
 		"overdue":      overdueQuery,
+		"rounds":       roundsQuery,
 		"list":         listQuery,
 	} {
 		rows, err := conn.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3, 4, 5, 6, 7)

@@ -22,6 +22,8 @@ type session struct {
 	findScope, addScope              *sql.Stmt
 	insert, update                   *sql.Stmt
 	keepResult, dropResult, event    *sql.Stmt
+	rounds, addRound, answerRound    *sql.Stmt
+	dropRounds, dropQuestions        *sql.Stmt
 	addTally, addReplays             *sql.Stmt
 }
 
@@ -47,6 +49,11 @@ func newSession(db *sql.DB) (*session, error) {
 		{&s.update, updateOperation},
 		{&s.keepResult, "INSERT INTO results (operation, body) VALUES (?, ?) ON CONFLICT DO UPDATE SET body = excluded.body"},
 		{&s.dropResult, "DELETE FROM results WHERE operation = ?"},
+		{&s.rounds, roundsQuery},
+		{&s.addRound, "INSERT INTO rounds (operation, number, attempt, state, bare, downstream, answers, question) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&s.answerRound, "UPDATE rounds SET answers = ? WHERE operation = ? AND number = ?"},
+		{&s.dropRounds, "DELETE FROM rounds WHERE operation = ?"},
+		{&s.dropQuestions, "UPDATE rounds SET question = NULL WHERE operation = ? AND question IS NOT NULL"},
 		{&s.event, `INSERT INTO events (operation, sequence, move, attempt, state, at, actor, note)
 			SELECT ?1, coalesce(max(sequence), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7 FROM events WHERE operation = ?1`},
 		{&s.addTally, `INSERT INTO tallies (day, upstream, tool, kind, count) VALUES (?, ?, ?, ?, ?)
@@ -118,11 +125,14 @@ func (s *session) add(c dedup.Change, now time.Time) error {
 }
 
 // change writes an operation that exists.
-func (s *session) change(number int64, c dedup.Change, now time.Time) error {
-	if _, err := s.update.ExecContext(context.Background(), append(changes(&c.Entry), number)...); err != nil {
+func (s *session) change(was row, c dedup.Change, now time.Time) error {
+	if _, err := s.update.ExecContext(context.Background(), append(changes(&c.Entry), was.number)...); err != nil {
 		return err
 	}
-	return s.attach(number, c, now)
+	if err := s.writeRounds(was.number, was.entry, c); err != nil {
+		return err
+	}
+	return s.attach(was.number, c, now)
 }
 
 // attach writes what stands beside an operation's row.

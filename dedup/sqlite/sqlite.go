@@ -149,6 +149,11 @@ func (s *Store) Claim(ctx context.Context, q dedup.Query, decide func(dedup.Surr
 		if err != nil {
 			return outcome{}, err
 		}
+		if q.Rounds {
+			if around.Rounds, err = rounds(context.Background(), tx.rounds, same.number, false); err != nil {
+				return outcome{}, err
+			}
+		}
 		change, wanted := decide(around)
 		if !wanted {
 			return outcome{}, nil
@@ -192,7 +197,7 @@ func alter(tx *session, r row, c dedup.Change, now time.Time) (outcome, error) {
 		is.Scope != was.Scope || is.KeyHint != was.KeyHint || !is.CreatedAt.Equal(was.CreatedAt) {
 		return outcome{err: errors.New("a change names another operation than the one that it was asked about")}, nil
 	}
-	return outcome{wrote: r.entry.ID}, tx.change(r.number, c, now)
+	return outcome{wrote: r.entry.ID}, tx.change(r, c, now)
 }
 
 // belongs makes sure that a new operation is what the claim asked about.

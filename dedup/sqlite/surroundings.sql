@@ -25,6 +25,7 @@ WITH around (role, number) AS (
         WHERE repeat_of = ?5 AND lookup <> ?2 AND state <> 5
         ORDER BY claimed_at DESC, id DESC LIMIT 1)
 )
-SELECT a.role, %s, CASE WHEN a.role = 0 AND ?7 IS NOT NULL AND (o.state <> 3 OR o.settled_at + o.window > ?7)
-    THEN (SELECT body FROM results WHERE operation = o.number) END
+SELECT a.role, %s, CASE WHEN a.role = 0 AND ?7 IS NOT NULL AND (o.state <> 3 OR o.settled_at + o.window > ?7) THEN
+    iif(o.state = 2, (SELECT question FROM rounds WHERE operation = o.number ORDER BY number DESC LIMIT 1),
+        (SELECT body FROM results WHERE operation = o.number)) END
 FROM around a CROSS JOIN operations o ON o.number = a.number CROSS JOIN scopes s ON s.number = o.scope

@@ -115,7 +115,7 @@ func TestAMigrationLosesNothing(t *testing.T) {
 	path := newFirst(t)
 	want := everything(t, path)
 	for i, operation := range want["operations"] {
-		want["operations"][i] = strings.TrimSuffix(operation, "]") + " ]" // and nothing is known of its form downstream
+		want["operations"][i] = strings.TrimSuffix(operation, "]") + "  0 <nil> <nil> ]" // its form downstream, its rounds and its task
 	}
 	openAndClose(t, path)
 	assert.Equal(t, want, everything(t, path))
@@ -171,7 +171,7 @@ func TestAKillWithinAMigrationLeavesTheOldLedger(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	migrated, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "[2]\n", migrated)
+	require.Equal(t, "[3]\n", migrated)
 	_, err = Open(path, Options{BusyTimeout: time.Millisecond})
 	require.ErrorContains(t, err, "is locked", "nobody else migrates meanwhile")
 	require.NoError(t, cmd.Process.Kill())
@@ -241,7 +241,7 @@ func TestAnOlderProgramSeesTheMigration(t *testing.T) {
 	require.NoError(t, err)
 	mustClaim(t, s, "newer")
 	mustExec(t, older, "BEGIN IMMEDIATE")
-	requireVersion(2)
+	requireVersion(3)
 	mustExec(t, older, "ROLLBACK")
 	var operations int
 	require.NoError(t, read.QueryRow().Scan(&operations))

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func (m *model) pick(t *rapid.T) pair { return rapid.SampledFrom(m.pairs).Draw(t
 func (m *model) query(t *rapid.T) dedup.Query {
 	q := query(rapid.SampledFrom([]string{"shop", "store"}).Draw(t, "upstream"),
 		rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "key"), rapid.SampledFrom([]string{"x", "y"}).Draw(t, "content"))
+	q.Rounds = rapid.Bool().Draw(t, "rounds")
 	q.Near = rapid.SampledFrom([]time.Duration{0, time.Minute, nearby}).Draw(t, "near")
 	if len(m.ids) > 0 && rapid.Bool().Draw(t, "repeats") {
 		q.RepeatOf = rapid.SampledFrom(m.ids).Draw(t, "repeat of")
@@ -101,6 +103,8 @@ func (m *model) move(t *rapid.T) {
 	row := rapid.SampledFrom(dedup.Moves).Draw(t, "move")
 	body := rapid.SampledFrom([]string{"", `{"n":1}`, `{"n":2}`}).Draw(t, "result")
 	open := rapid.Bool().Draw(t, "open")
+	task := rapid.SampledFrom(tasks).Draw(t, "task")
+	rounds := slices.Clone(m.reference.rounds[id])
 	m.both(t, p, func(s dedup.Store) (seen any, err error) {
 		err = s.Move(context.Background(), id, func(e dedup.Entry, now time.Time) (dedup.Change, bool) {
 			seen = e
@@ -113,8 +117,16 @@ func (m *model) move(t *rapid.T) {
 			if open && e.State == dedup.Unknown {
 				e.OpenUntil = now.Add(time.Hour)
 			}
+			if row.Row == 5 && e.Row == 5 && e.Task == (dedup.Digest{}) {
+				e.Task = task
+			}
 			c := evented(e)
-			if body != "" {
+			switch {
+			case row.Evidence == dedup.InputRequired && e.Row == 10 && !wasAsked(rounds, e):
+				question(body)(&c)
+			case row.Evidence == dedup.InputContinued && e.Row == 11 && len(rounds) > 0:
+				answered(rounds[len(rounds)-1], body)(&c)
+			case body != "":
 				result(body)(&c)
 			}
 			return c, true
@@ -190,6 +202,9 @@ func (m *model) compare(t *rapid.T) {
 		}
 		return all, nil
 	})
+	for _, task := range tasks {
+		m.both(t, p, func(s dedup.Store) (any, error) { return s.TaskOf(context.Background(), task) })
+	}
 	for _, id := range m.ids {
 		m.both(t, p, func(s dedup.Store) (any, error) { return s.Get(context.Background(), id) })
 		m.both(t, p, func(s dedup.Store) (any, error) { return s.History(context.Background(), id) })

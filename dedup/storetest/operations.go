@@ -75,6 +75,17 @@ func moved(e dedup.Entry, evidence dedup.Evidence, now time.Time) dedup.Entry {
 			e.Doubt = m.Row
 		}
 	}
+	if m.To == dedup.Running {
+		if e.Round++; m.Row == 1 {
+			e.Round = 0
+		}
+	}
+	if m.Row != 11 {
+		e.InputUntil = time.Time{}
+	}
+	if m.Evidence == dedup.InputRequired {
+		e.InputUntil = now.Add(time.Hour)
+	}
 	e.State, e.Row, e.OpenUntil, e.SettledAt = m.To, m.Row, time.Time{}, now
 	if m.To == dedup.Running || m.To == dedup.AwaitingInput {
 		e.SettledAt = time.Time{}
@@ -85,7 +96,7 @@ func moved(e dedup.Entry, evidence dedup.Evidence, now time.Time) dedup.Entry {
 // fits reports whether an entry is where a move of the table begins.
 func fits(e dedup.Entry, m dedup.Move) bool {
 	return m.From == e.State && (len(m.After) == 0 || slices.Contains(m.After, e.Row)) &&
-		(len(m.Doubt) == 0 || slices.Contains(m.Doubt, e.Doubt))
+		(len(m.Doubt) == 0 || slices.Contains(m.Doubt, e.Doubt)) && (!m.FirstRound || e.Round == 0)
 }
 
 // settle moves an operation on evidence, with more set where more is given.

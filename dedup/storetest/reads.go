@@ -45,6 +45,15 @@ func testAwait(t *testing.T, b *bench) {
 	require.NoError(t, <-done)
 }
 
+func testAwaitRound(t *testing.T, b *bench) {
+	e := claim(t, b.store, asked)
+	settle(t, b.store, e.ID, dedup.InputRequired, question("Which order?"))
+	settle(t, b.store, e.ID, dedup.InputContinued)
+	for _, s := range []dedup.Store{b.store, b.ledger.Open(t)} {
+		require.NoError(t, <-awaited(s, e), "it runs again, and what ran has been answered")
+	}
+}
+
 func testAwaitPeer(t *testing.T, b *bench) {
 	peer := b.ledger.Open(t)
 	own := claim(t, b.store, asked)

@@ -23,6 +23,7 @@ type Reference struct {
 	mu      sync.Mutex
 	ops     map[dedup.OperationID]dedup.Entry // with results
 	events  map[dedup.OperationID][]dedup.Event
+	rounds  map[dedup.OperationID][]dedup.Round // with questions
 	tallies map[day]map[dedup.TallyKind]int
 	living  map[dedup.OwnerID]bool
 	changed chan struct{} // closed and made anew with every change
@@ -35,7 +36,7 @@ func NewReference(now func() time.Time) *Reference {
 	r := &Reference{
 		now:    func() time.Time { return now().UTC().Truncate(time.Millisecond) },
 		ops:    map[dedup.OperationID]dedup.Entry{},
-		events: map[dedup.OperationID][]dedup.Event{}, tallies: map[day]map[dedup.TallyKind]int{},
+		events: map[dedup.OperationID][]dedup.Event{}, rounds: map[dedup.OperationID][]dedup.Round{}, tallies: map[day]map[dedup.TallyKind]int{},
 		living: map[dedup.OwnerID]bool{}, changed: make(chan struct{}),
 	}
 	r.since = r.now()
@@ -99,8 +100,11 @@ func (r *Reference) around(q dedup.Query) dedup.Surroundings {
 	for _, e := range r.sorted() {
 		bare := withoutResult(e)
 		if e.Lookup == q.Lookup {
-			same := e.Shown(found.Now)
+			same := r.shown(e, found.Now)
 			found.Same = &same
+			if q.Rounds {
+				found.Rounds = slices.Clone(r.rounds[e.ID])
+			}
 		}
 		if e.ID == q.RepeatOf {
 			found.Repeated = &bare
@@ -129,6 +133,17 @@ func (r *Reference) sorted() []dedup.Entry {
 	})
 }
 
+// shown is an entry as Find and Get give it.
+func (r *Reference) shown(e dedup.Entry, now time.Time) dedup.Entry {
+	if e.State == dedup.AwaitingInput {
+		e.Result = nil
+		for _, round := range r.rounds[e.ID] {
+			e.Result = round.Question
+		}
+	}
+	return e.Shown(now)
+}
+
 func withoutResult(e dedup.Entry) dedup.Entry {
 	e.Result = nil
 	return e
@@ -138,7 +153,7 @@ func (s *referenceStore) Get(_ context.Context, id dedup.OperationID) (dedup.Ent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.ops[id]; ok {
-		return e.Shown(s.now()), nil
+		return s.shown(e, s.now()), nil
 	}
 	return dedup.Entry{}, dedup.ErrNotFound
 }
@@ -154,6 +169,9 @@ func (s *referenceStore) Claim(ctx context.Context, q dedup.Query, decide func(d
 	if around.Same != nil {
 		old = s.ops[around.Same.ID]
 		*around.Same = withoutResult(*around.Same)
+		for i := range around.Rounds {
+			around.Rounds[i].Question = nil
+		}
 	}
 	if change, wanted := decide(around); wanted {
 		return s.write(old, change, around.Now)
@@ -185,6 +203,9 @@ func (r *Reference) write(old dedup.Entry, c dedup.Change, now time.Time) error 
 	}) {
 		return fmt.Errorf("no row %d from %s to %s", e.Row, old.State, e.State)
 	}
+	if e.State == old.State && e.Row == old.Row && e.Round != old.Round {
+		return fmt.Errorf("another round without a move")
+	}
 	if len(e.Downstream) > dedup.MaxDownstreamBytes {
 		return fmt.Errorf("a form of the key downstream of %d bytes", len(e.Downstream))
 	}
@@ -194,6 +215,7 @@ func (r *Reference) write(old dedup.Entry, c dedup.Change, now time.Time) error 
 	e.Result = slices.Clone(e.Result)
 	c.Event.At = now
 	r.ops[e.ID] = e
+	r.writeRounds(old, c)
 	r.events[e.ID] = append(r.events[e.ID], c.Event)
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -205,7 +227,7 @@ func (s *referenceStore) Await(ctx context.Context, seen dedup.Entry) error {
 		s.mu.Lock()
 		e, changed := s.ops[seen.ID], s.changed
 		s.mu.Unlock()
-		if e.State != seen.State || e.Attempt != seen.Attempt || e.Open() != seen.Open() {
+		if e.State != seen.State || e.Attempt != seen.Attempt || e.Round != seen.Round || e.Open() != seen.Open() {
 			return nil
 		}
 		select {
@@ -232,7 +254,7 @@ func (s *referenceStore) Tally(t dedup.Tally) {
 
 func (s *referenceStore) Unsettled(ctx context.Context) (unsettled []dedup.Entry, err error) {
 	for e := range s.List(ctx, dedup.Filter{}) {
-		if e.State == dedup.Running || e.Open() {
+		if e.State == dedup.Running || e.Open() || e.Unanswered(s.now()) {
 			unsettled = append(unsettled, e)
 		}
 	}

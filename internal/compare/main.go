@@ -1,10 +1,11 @@
 // Command compare measures what a call costs through the gateway over a direct
 // call, in one run on one machine, with real processes:
 //
-//	go run ./internal/compare
+//	go run ./internal/compare [--calls N] [--only stdio|http] [--era legacy|modern]
 //
-// It prints ratios; the absolute figures are of the machine. The fsyncs are
-// counted with strace, where there is one.
+// It prints ratios; the absolute figures are of the machine. Over stdio, the
+// fsyncs are counted with strace, where there is one. Over HTTP the gateway is
+// compared with a plain httputil.ReverseProxy too, before the same server.
 package main
 
 import (
@@ -20,29 +21,41 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == proxyWord {
+		fmt.Fprintln(os.Stderr, reverseProxy(os.Args[2], os.Args[3]))
+		os.Exit(1)
+	}
 	calls := flag.Int("calls", 2000, "calls for each figure")
+	only := flag.String("only", "", "compare over `stdio` or http alone")
+	era := flag.String("era", "legacy", "speak this era over HTTP, `legacy` or modern")
 	flag.Parse()
-	if err := run(*calls); err != nil {
+	if err := run(*calls, *only, *era); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}
 }
 
-func run(calls int) error {
+func run(calls int, only, era string) error {
 	folder, err := os.MkdirTemp("", "mcp-idem-compare")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	b := bench{folder: folder, calls: calls, gateway: filepath.Join(folder, "mcp-idem"), server: filepath.Join(folder, "scripted")}
+	b := bench{folder: folder, calls: calls, era: era, gateway: filepath.Join(folder, "mcp-idem"), server: filepath.Join(folder, "scripted")}
 	for _, build := range [][2]string{{b.gateway, "./cmd/mcp-idem"}, {b.server, "./upstream/upstreamtest/cmd/scripted"}} {
 		if out, err := exec.Command("go", "build", "-o", build[0], build[1]).CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w: %s", build[1], err, out)
 		}
 	}
 	fmt.Printf("%s, %s/%s, %d cores, %s\n\n", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
-	for _, part := range []func() error{b.costs, b.start, b.memory, b.syncs} {
-		if err := part(); err != nil {
+	for _, part := range []struct {
+		over    string
+		compare func() error
+	}{{"stdio", b.costs}, {"stdio", b.start}, {"stdio", b.memory}, {"stdio", b.syncs}, {"http", b.overHTTP}} {
+		if only != "" && only != part.over {
+			continue
+		}
+		if err := part.compare(); err != nil {
 			return err
 		}
 		fmt.Println()
@@ -53,8 +66,10 @@ func run(calls int) error {
 // A bench is the programs to measure and the folder to do it in.
 type bench struct {
 	folder, gateway, server string
+	era                     string // that callers speak over HTTP
 	calls                   int
 	ledgers                 int
+	round                   int // of figures over HTTP; each has orders of its own
 }
 
 // direct and wrapped are the command lines to compare. Each wrapped one has a

@@ -1,10 +1,3 @@
-// Package upstreamtest is a scripted MCP server over standard input and output
-// that counts its effects and misbehaves on cue. It speaks raw JSON-RPC, since
-// no library would let it do what it has to do.
-//
-// A test binary that calls Main first thing in its TestMain can start itself as
-// the server with the command line that Self returns; the program in
-// cmd/scripted is the same server by itself.
 package upstreamtest
 
 import (
@@ -46,56 +39,8 @@ func Self(flags ...string) (program string, args []string) {
 // the race detector would otherwise sleep for a second before it exits.
 func Env() []string { return append(os.Environ(), "GORACE=atexit_sleep_ms=0") }
 
-// options are the flags of the server; see Run.
-type options struct {
-	effects, gate, received, tools, protocol, stderr string
-	faults                                           faults
-	junk, pageSize, stopReadingAfter                 int
-	exit, silent, ignoreEOF, listChanged, orphan     bool
-	grandchild, farewell                             string
-	sleep                                            time.Duration
-}
-
-func parse(args []string) (options, error) {
-	var o options
-	f := flag.NewFlagSet("scripted", flag.ContinueOnError)
-	f.StringVar(&o.effects, "effects", "", "append a line to this `FILE` for each effect")
-	f.StringVar(&o.received, "received", "", "append each line that is read to this `FILE`")
-	f.StringVar(&o.gate, "gate", "", "`DIR` where started.N is made for each call, and gates are waited for")
-	f.Var(&o.faults, "fault", "`TOOL|METHOD[:nth=N][,when=before_read|before_effect|after_effect],do=ACTION`, repeatable")
-	f.StringVar(&o.tools, "tools", "", "`FILE` with the JSON array of tools to offer")
-	f.StringVar(&o.protocol, "protocol", "2025-06-18", "protocol `VERSION` to answer initialize with")
-	f.StringVar(&o.stderr, "stderr", "", "`TEXT` to print on standard error first")
-	f.IntVar(&o.junk, "junk", 0, "print `N` lines that are not JSON first")
-	f.IntVar(&o.pageSize, "page-size", 0, "tools on a page of tools/list; 0 for all")
-	f.IntVar(&o.stopReadingAfter, "stop-reading-after", 0, "read no more after `N` messages, until the gate \"read\" is open")
-	f.BoolVar(&o.exit, "exit-before-initialize", false, "exit with status 1 at once")
-	f.BoolVar(&o.silent, "silent", false, "never answer")
-	f.BoolVar(&o.ignoreEOF, "ignore-eof", false, "outlive the end of input and SIGTERM")
-	f.StringVar(&o.farewell, "farewell", "", "outlive the end of input, and take a moment to write this `FILE` at SIGTERM")
-	f.BoolVar(&o.listChanged, "notify-list-changed", false, "send notifications/tools/list_changed after the handshake")
-	f.StringVar(&o.grandchild, "grandchild", "", "start a process that holds standard output open, and write its pid to `FILE`")
-	f.BoolVar(&o.orphan, "orphan", false, "put the grandchild into a session of its own")
-	f.DurationVar(&o.sleep, "sleep", 0, "be no server, only sleep")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	return o, nil
-}
-
-// Run is the server: it serves standard input and output until their end and
-// returns the exit status.
-//
-// The actions of a fault are exit[:STATUS], kill (by SIGKILL), hang, drop,
-// delay:DURATION, gate:NAME (makes DIR/NAME.waiting and waits until DIR/NAME
-// exists), progress:N, garbage (a line that is not JSON, and no answer), broken
-// (an answer that is no JSON-RPC), error:CODE:TEXT, iserror:TEXT, result:JSON,
-// wrong_id, string_id, twice, big:BYTES and close_stdout. do= comes last, so
-// that a TEXT may have commas. nth counts the calls of the tool over restarts if
-// there is a file of effects, beside which the calls are counted.
+// Run is the server with the flags: it serves until its input ends, or over HTTP
+// until the process does, and returns the exit status.
 func Run(args []string) int {
 	o, err := parse(args)
 	if err != nil {
@@ -131,6 +76,9 @@ func Run(args []string) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
+	}
+	if o.httpAddr != "" {
+		return s.runHTTP()
 	}
 	s.serve(os.Stdin)
 	if o.ignoreEOF || o.farewell != "" {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -13,65 +12,59 @@ import (
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 )
 
-// A server is one run of the scripted server. Its goroutines end with the
-// process.
+// A server is one run of the scripted server. What it has begun by itself ends
+// with the process.
 type server struct {
 	options
-	out     *jsonrpc.Writer
 	tally   *tally
 	offered [][]byte // the tools, raw
-	names   map[string]bool
+	tools   map[string]rawjson.Object
 
-	mu    sync.Mutex
-	asked map[string]chan jsonrpc.Message // our requests to the client, by id
+	hub      hub
+	sessions sessions
+	behind   sync.WaitGroup // what goes on when its request has been answered
+
+	mu        sync.Mutex
+	others    map[string]int                  // how often each method that is no tool was called
+	asked     map[string]chan jsonrpc.Message // our requests to the client, by id
+	questions map[string]*question            // by requestState
+	tasks     map[string]*task                // by taskId
+	listening map[string]func()               // ends a subscription, by the id of its request
+	waiting   map[string]jsonrpc.Message      // answers to be fetched, by event id
 }
 
-func newServer(o options) (*server, error) {
-	s := &server{options: o, out: jsonrpc.NewWriter(os.Stdout), names: map[string]bool{}, asked: map[string]chan jsonrpc.Message{}}
-	list := []byte(defaultTools)
-	var err error
-	if o.tools != "" {
-		if list, err = os.ReadFile(o.tools); err != nil {
-			return nil, err
-		}
+func newServer(o options) (s *server, err error) {
+	s = &server{
+		options: o, others: map[string]int{}, asked: map[string]chan jsonrpc.Message{}, questions: map[string]*question{},
+		tasks: map[string]*task{}, listening: map[string]func(){}, waiting: map[string]jsonrpc.Message{},
 	}
-	if s.offered, err = rawjson.ParseArray(list); err != nil {
-		return nil, fmt.Errorf("tools: %w", err)
-	}
-	for _, raw := range s.offered {
-		tool, err := rawjson.ParseObject(raw)
-		if err != nil {
-			return nil, fmt.Errorf("tools: %w", err)
-		}
-		name, _ := tool.String("name")
-		s.names[name] = true
+	if s.offered, s.tools, err = offer(o.tools); err != nil {
+		return nil, err
 	}
 	s.tally, err = newTally(o.effects)
 	return s, err
 }
 
-// serve reads until the end of the input.
+// serve reads from standard input until its end.
 func (s *server) serve(in io.Reader) {
-	lines := jsonrpc.NewReader(in, 256<<20)
+	out := newStdio()
+	if s.era != modern {
+		s.hub.join(&listener{send: out.say})
+	}
+	lines := jsonrpc.NewReader(in, maxMessage)
 	for n := 1; ; n++ {
 		line, err := lines.Next()
 		if err != nil {
 			return
 		}
-		if s.received != "" {
-			must(appendTo(s.received, jsonrpc.Line(line), false))
-		}
+		s.note(line)
 		m, err := jsonrpc.Parse(line)
 		switch {
 		case s.silent:
 		case err != nil:
-			s.write(jsonrpc.ErrorReply(m.ID, err.(*jsonrpc.Error)))
-		case m.IsRequest():
-			s.request(m)
-		case m.IsResponse():
-			s.response(m)
-		case m.Method == "notifications/initialized" && s.listChanged:
-			s.write(jsonrpc.Notification("notifications/tools/list_changed", nil))
+			out.answer(jsonrpc.ErrorReply(m.ID, err.(*jsonrpc.Error)))
+		default:
+			s.receive(s.newCall(m, out))
 		}
 		if n == s.stopReadingAfter {
 			s.pass("read")
@@ -79,89 +72,123 @@ func (s *server) serve(in io.Reader) {
 	}
 }
 
-func (s *server) request(m jsonrpc.Message) {
-	if m.Method == "tools/call" {
-		s.call(m)
-		return
+// receive takes one message from standard input.
+func (s *server) receive(c call) {
+	switch refusal := s.refuse(c); {
+	case c.m.IsResponse():
+		s.response(c.m)
+	case c.m.IsNotification():
+		s.notified(c)
+	case refusal != nil:
+		c.line.answer(*refusal)
+	case !s.begin(&c):
+	case c.tool || c.m.Method == "tasks/result" || c.m.Method == "subscriptions/listen":
+		go s.run(c)
+	default:
+		s.run(c)
 	}
-	answer := s.answer(m)
-	for _, f := range s.faults {
-		if f.strikes(m.Method, 0, afterEffect) || f.strikes(m.Method, 0, beforeEffect) {
-			if answer = s.act(f, m, answer); answer == nil {
-				return
-			}
-		}
-	}
-	s.write(*answer)
 }
 
-// answer answers everything but tools/call.
-func (s *server) answer(m jsonrpc.Message) *jsonrpc.Message {
-	params, _ := rawjson.ParseObject(m.Params) // without params: no members
+// note writes down what was received.
+func (s *server) note(message []byte) {
+	if s.received == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	must(appendTo(s.received, jsonrpc.Line(message), false))
+}
+
+func (s *server) notified(c call) {
+	switch c.m.Method {
+	case "notifications/initialized":
+		if s.listChanged && (s.httpAddr == "" || s.era == sse) { // else it waits for the standing stream
+			s.hub.tell(jsonrpc.Notification("notifications/tools/list_changed", nil))
+		}
+	case "notifications/cancelled":
+		id, _ := c.params.Get("requestId")
+		s.mu.Lock()
+		end := s.listening[jsonrpc.IDKey(id)]
+		s.mu.Unlock()
+		if end != nil {
+			end()
+		}
+	}
+}
+
+// respond answers everything but tools/call.
+func (s *server) respond(c call) *jsonrpc.Message {
 	var result string
-	switch m.Method {
-	case "initialize":
-		result = `{"protocolVersion":` + string(rawjson.Quote(s.protocol)) + `,"capabilities":{"tools":{"listChanged":true},` +
-			`"resources":{},"prompts":{}},"serverInfo":{"name":"scripted","version":"1"},"instructions":"Refund with care."}`
-	case "ping", "logging/setLevel":
-		result = `{}`
+	switch c.m.Method {
 	case "tools/list":
-		result = s.page(params)
+		result = s.page(c.params)
 	case "resources/list":
 		result = `{"resources":[{"uri":"note://1","name":"note","x":9007199254740993}]}`
 	case "resources/read":
-		uri, _ := params.Get("uri")
+		uri, _ := c.params.Get("uri")
 		result = fmt.Sprintf(`{"contents":[{"uri":%s,"text":"a note","x":9007199254740993}]}`, orNull(uri))
 	case "prompts/list":
 		result = `{"prompts":[{"name":"greet"}]}`
 	case "prompts/get":
 		result = `{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}`
+	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
+		return s.onTask(c)
 	default:
-		reply := jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"})
-		return &reply
+		if c.modern {
+			return s.respondModern(c)
+		}
+		return s.respondLegacy(c)
 	}
-	reply := jsonrpc.Result(m.ID, []byte(result))
+	reply := c.result([]byte(result))
 	return &reply
 }
 
-// page returns one page of tools; the cursor is the number of the first.
-func (s *server) page(params rawjson.Object) string {
-	cursor, _ := params.String("cursor")
-	from, _ := strconv.Atoi(cursor) // none: the first page
-	to := len(s.offered)
-	if s.pageSize > 0 {
-		to = min(to, from+s.pageSize)
-	}
-	list := []byte("[")
-	for i, tool := range s.offered[min(from, to):to] {
-		if i > 0 {
-			list = append(list, ',')
+// respondLegacy answers what is there before the revision 2026-07-28 only.
+func (s *server) respondLegacy(c call) *jsonrpc.Message {
+	result := `{}`
+	switch c.m.Method {
+	case "initialize":
+		more := ""
+		if s.faults.has("task") {
+			more = `,"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`
 		}
-		list = append(list, tool...)
+		result = `{"protocolVersion":` + string(rawjson.Quote(s.protocol)) + `,"capabilities":{"tools":{"listChanged":true},` +
+			`"resources":{},"prompts":{}` + more + `},"serverInfo":` + serverInfo + `,"instructions":"Refund with care."}`
+	case "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+	default:
+		return c.refused(jsonrpc.CodeMethodNotFound, "Method not found")
 	}
-	if to < len(s.offered) {
-		return fmt.Sprintf(`{"tools":%s],"nextCursor":"%d"}`, list, to)
-	}
-	return fmt.Sprintf(`{"tools":%s]}`, list)
+	reply := c.result([]byte(result))
+	return &reply
 }
 
-// ask sends a request to the client and waits for the response.
-func (s *server) ask(method string) jsonrpc.Message {
+// inquire sends a request to the client and waits for the response. It is the
+// zero message where the client has gone before.
+func (s *server) inquire(l line, method string, params []byte) jsonrpc.Message {
 	answered := make(chan jsonrpc.Message, 1)
 	s.mu.Lock()
 	id := fmt.Sprintf(`"ask-%d"`, len(s.asked)+1)
 	s.asked[jsonrpc.IDKey([]byte(id))] = answered
 	s.mu.Unlock()
-	s.write(jsonrpc.Request([]byte(id), method, nil))
-	return <-answered
+	l.say(jsonrpc.Request([]byte(id), method, params))
+	select {
+	case m := <-answered:
+		return m
+	case <-l.gone():
+		return jsonrpc.Message{}
+	}
 }
 
 func (s *server) response(m jsonrpc.Message) {
 	s.mu.Lock()
 	answered := s.asked[jsonrpc.IDKey(m.ID)]
 	s.mu.Unlock()
-	if answered != nil {
-		answered <- m
+	if answered == nil {
+		return
+	}
+	select {
+	case answered <- m:
+	default: // the first counts
 	}
 }
 
@@ -176,9 +203,6 @@ func (s *server) pass(name string) {
 		}
 	}
 }
-
-// write ends the process where the client is gone.
-func (s *server) write(m jsonrpc.Message) { must(s.out.Write(m)) }
 
 func must(err error) {
 	if err != nil {

@@ -12,17 +12,21 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	Main()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func TestFaultSpecs(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]fault{
-		"refund:do=exit": {target: "refund", when: afterEffect, action: "exit"},
+		"GET:conn=reused,do=reset":                                  {target: "GET", when: afterEffect, conn: "reused", action: "reset"},
+		"refund:do=ask:sure, really":                                {target: "refund", when: beforeEffect, action: "ask", detail: "sure, really"},
+		"*:when=after_effect,do=task":                               {target: "*", when: afterEffect, action: "task"},
+		"refund:do=exit":                                            {target: "refund", when: afterEffect, action: "exit"},
 		"refund:nth=2,when=before_effect,do=error:-32603:a, b=c: d": {target: "refund", nth: 2, when: beforeEffect, action: "error", detail: "-32603:a, b=c: d"},
 		"tools/list:when=before_read,do=delay:1s":                   {target: "tools/list", when: beforeRead, action: "delay", detail: "1s"},
 	} {
@@ -30,7 +34,9 @@ func TestFaultSpecs(t *testing.T) {
 		require.NoError(t, f.Set(spec))
 		assert.Equal(t, faults{want}, f)
 	}
-	for _, spec := range []string{"", "refund", "refund:nth=1", "refund:do=dance", "refund:when=later,do=exit", "refund:nth=x,do=exit", "refund:how=x,do=exit", "refund:exit"} {
+	for _, spec := range []string{"", "refund", "refund:nth=1", "refund:do=dance", "refund:when=later,do=exit", "refund:nth=x,do=exit", "refund:how=x,do=exit", "refund:exit",
+		"refund:conn=old,do=reset", "refund:do=delay", "refund:do=big:many", "refund:do=cut:x", "refund:do=error:text", "refund:do=status",
+		"refund:do=status:99", "refund:do=redirect:600", "refund:do=gate", "refund:do=request", "refund:do=sse:bold"} {
 		var f faults
 		assert.Error(t, f.Set(spec), spec)
 	}
@@ -38,8 +44,33 @@ func TestFaultSpecs(t *testing.T) {
 
 func TestUnknownFlagsAndArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := parse([]string{"--gate", "x", "y"})
-	require.ErrorContains(t, err, `unexpected argument "y"`)
+	for want, args := range map[string][]string{
+		`unexpected argument "y"`:               {"--gate", "x", "y"},
+		`there is no era "bronze"`:              {"--era", "bronze"},
+		`cannot be treated by "forget"`:         {"--consumed", "forget"},
+		"--era sse is for http only":            {"--era", "sse"},
+		"do=reset is for http only":             {"--fault", "refund:do=reset"},
+		"do=close_stdout is for stdio only":     {"--http", ":0", "--fault", "refund:do=close_stdout"},
+		"conn= is for http only":                {"--fault", "refund:conn=new,do=drop"},
+		"flag provided but not defined: -https": {"--https", ":0"},
+	} {
+		_, err := parse(args)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestWhatComesInPlaceOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for do, want := range map[string]string{
+		"garbage": "Traceback (most recent call last):", "broken": `{"id":1,"result":{}}`, "empty": "{}", "batch": `[{"jsonrpc":"2.0","id":1,"result":{}}]`,
+		"error:-32603:a, b": `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"a, b"}}`, "log:hi": "notifications/message",
+	} {
+		for _, when := range []string{beforeRead, afterEffect} {
+			if do != "batch" || when == afterEffect { // before, there is no answer to put into it
+				assert.Contains(t, talk(t, []string{"--fault", "ping:when=" + when + ",do=" + do}, request(1, "ping", "{}")), want, do)
+			}
+		}
+	}
 }
 
 func TestEffectsKeepTheArgumentsAsTheyCame(t *testing.T) {

@@ -1,15 +1,10 @@
 package upstreamtest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
-	"time"
 
-	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 )
 
@@ -27,61 +22,53 @@ const defaultTools = `[
 // readers are the tools without an effect.
 var readers = map[string]bool{"get_balance": true, "echo_raw": true, "ask_roots": true}
 
-// A call is one tools/call on its way.
-type call struct {
-	m         jsonrpc.Message
-	tool      string
-	arguments []byte
-	number    int // over all tools
-	nth       int // of its tool
+// offer reads the tools, raw and by their names.
+func offer(file string) (list [][]byte, byName map[string]rawjson.Object, err error) {
+	text := []byte(defaultTools)
+	if file != "" {
+		if text, err = os.ReadFile(file); err != nil {
+			return nil, nil, err
+		}
+	}
+	if list, err = rawjson.ParseArray(text); err != nil {
+		return nil, nil, fmt.Errorf("tools: %w", err)
+	}
+	byName = map[string]rawjson.Object{}
+	for _, raw := range list {
+		tool, err := rawjson.ParseObject(raw)
+		if err != nil {
+			return nil, nil, fmt.Errorf("tools: %w", err)
+		}
+		name, _ := tool.String("name")
+		byName[name] = tool
+	}
+	return list, byName, nil
 }
 
-// call counts the call and runs it beside the others.
-func (s *server) call(m jsonrpc.Message) {
-	params, _ := rawjson.ParseObject(m.Params) // without params: no such tool
-	c := call{m: m, arguments: []byte("{}")}
-	c.tool, _ = params.String("name")
-	if raw, ok := params.Get("arguments"); ok {
-		c.arguments = raw
+// page returns one page of tools; the cursor is the number of the first.
+func (s *server) page(params rawjson.Object) string {
+	cursor, _ := params.String("cursor")
+	from, _ := strconv.Atoi(cursor) // none: the first page
+	to := len(s.offered)
+	if s.pageSize > 0 {
+		to = min(to, from+s.pageSize)
 	}
-	if !s.names[c.tool] {
-		s.write(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + c.tool}))
-		return
+	list := []byte("[")
+	for i, tool := range s.offered[min(from, to):to] {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, tool...)
 	}
-	var err error
-	c.number, c.nth, err = s.tally.count(c.tool)
-	must(err)
-	if _, goOn := s.strike(c, beforeRead, nil); goOn {
-		go s.run(c)
+	if to < len(s.offered) {
+		return fmt.Sprintf(`{"tools":%s],"nextCursor":"%d"}`, list, to)
 	}
-}
-
-// run takes one call through its effect to its answer.
-func (s *server) run(c call) {
-	if s.gate != "" {
-		must(os.WriteFile(filepath.Join(s.gate, "started."+strconv.Itoa(c.number)), nil, 0o600))
-	}
-	early, goOn := s.strike(c, beforeEffect, nil)
-	if !goOn {
-		return
-	}
-	if early != nil { // an answer in place of the effect
-		s.write(*early)
-		return
-	}
-	if s.effects != "" && !readers[c.tool] {
-		effect := Effect{Tool: c.tool, Arguments: c.arguments, Call: c.number, PID: os.Getpid(), At: time.Now()}
-		must(appendTo(s.effects, effect.line(), true))
-	}
-	reply := jsonrpc.Result(c.m.ID, s.result(c))
-	if answer, goOn := s.strike(c, afterEffect, &reply); goOn {
-		s.write(*answer)
-	}
+	return fmt.Sprintf(`{"tools":%s]}`, list)
 }
 
 // result is what a tool says when nothing goes wrong.
 func (s *server) result(c call) []byte {
-	switch c.tool {
+	switch c.target {
 	case "echo_raw":
 		return fmt.Appendf(nil, `{ "content":[{"type":"text","text":%s},{"type":"x-unknown","payload":%s}], `+
 			`"structuredContent":%s,"x_unknown":9007199254740993,"_meta":{"x/n":1.10} }`,
@@ -89,119 +76,9 @@ func (s *server) result(c call) []byte {
 	case "get_balance":
 		return []byte(`{"content":[{"type":"text","text":"42.50"}],"structuredContent":{"balance":42.50}}`)
 	case "ask_roots":
-		return fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, rawjson.Quote(string(s.ask("roots/list").Raw())))
+		return fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, rawjson.Quote(string(s.roots(c))))
 	case "refund":
 		return fmt.Appendf(nil, `{"content":[{"type":"text","text":"refunded re_%d"}],"structuredContent":{"refund_id":"re_%d"}}`, c.number, c.number)
 	}
-	return fmt.Appendf(nil, `{"content":[{"type":"text","text":"done: %s, call %d"}]}`, c.tool, c.number)
-}
-
-// strike lets the faults of this point act, in the order of the flags. Without
-// goOn the call ends here, unanswered.
-func (s *server) strike(c call, when string, answer *jsonrpc.Message) (_ *jsonrpc.Message, goOn bool) {
-	for _, f := range s.faults {
-		if !f.strikes(c.tool, c.nth, when) {
-			continue
-		}
-		switch f.action {
-		case "delay", "gate", "progress":
-			s.linger(f, c.m)
-		default:
-			if answer = s.act(f, c.m, answer); answer == nil {
-				return nil, false
-			}
-		}
-	}
-	return answer, true
-}
-
-// linger does what holds a call up and does not change its answer.
-func (s *server) linger(f fault, m jsonrpc.Message) {
-	switch f.action {
-	case "gate":
-		s.pass(f.detail)
-	case "delay":
-		pause, err := time.ParseDuration(f.detail)
-		must(err)
-		<-time.After(pause)
-	case "progress":
-		params, _ := rawjson.ParseObject(m.Params)
-		raw, _ := params.Get("_meta")
-		meta, _ := rawjson.ParseObject(raw)
-		token, _ := meta.Get("progressToken")
-		steps, err := strconv.Atoi(f.detail)
-		must(err)
-		for i := range steps {
-			s.write(jsonrpc.Notification("notifications/progress",
-				fmt.Appendf(nil, `{"progressToken":%s,"progress":%d}`, orNull(token), i+1)))
-		}
-	}
-}
-
-// act does what goes wrong and returns the answer that is still to be sent, or
-// nil for none.
-func (s *server) act(f fault, m jsonrpc.Message, answer *jsonrpc.Message) *jsonrpc.Message {
-	var reply jsonrpc.Message
-	switch f.action {
-	case "exit", "kill", "hang", "drop", "close_stdout", "garbage", "broken":
-		s.misbehave(f, m)
-		return nil
-	case "delay", "gate", "progress":
-		s.linger(f, m)
-		return answer
-	case "error":
-		code, text, _ := strings.Cut(f.detail, ":")
-		number, err := strconv.Atoi(code)
-		must(err)
-		reply = jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: number, Message: text})
-	case "iserror":
-		reply = jsonrpc.Result(m.ID, fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}],"isError":true}`, rawjson.Quote(f.detail)))
-	case "result":
-		reply = jsonrpc.Result(m.ID, []byte(f.detail))
-	case "big":
-		size, err := strconv.Atoi(f.detail)
-		must(err)
-		reply = jsonrpc.Result(m.ID, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%s"}]}`, bytes.Repeat([]byte("x"), size)))
-	case "wrong_id":
-		reply = orEmpty(answer, m).With("id", []byte("987654321"))
-	case "string_id":
-		reply = orEmpty(answer, m).With("id", []byte(`"`+string(m.ID)+`"`))
-	case "twice":
-		reply = orEmpty(answer, m)
-		s.write(reply)
-	}
-	return &reply
-}
-
-// misbehave does what leaves the request without an answer.
-func (s *server) misbehave(f fault, m jsonrpc.Message) {
-	switch f.action {
-	case "exit":
-		status, err := strconv.Atoi(f.detail)
-		if f.detail == "" {
-			status, err = 1, nil
-		}
-		must(err)
-		os.Exit(status)
-	case "kill":
-		self, err := os.FindProcess(os.Getpid())
-		must(err)
-		must(self.Kill())
-		select {} // until the signal comes
-	case "close_stdout":
-		must(os.Stdout.Close())
-	case "garbage":
-		_, err := os.Stdout.WriteString("Traceback (most recent call last):\n")
-		must(err)
-	case "broken":
-		_, err := fmt.Fprintf(os.Stdout, "{\"id\":%s,\"result\":{}}\n", m.ID)
-		must(err)
-	}
-}
-
-func orEmpty(answer *jsonrpc.Message, m jsonrpc.Message) jsonrpc.Message {
-	if answer == nil {
-		return jsonrpc.Result(m.ID, []byte(`{"content":[]}`))
-	}
-	return *answer
+	return fmt.Appendf(nil, `{"content":[{"type":"text","text":"done: %s, call %d"}]}`, c.target, c.number)
 }
