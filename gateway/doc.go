@@ -9,7 +9,9 @@
 //	ask.go        what a call asks of the ledger: key, scope, fingerprint, policy
 //	wait.go       waiting for the call of the same key that is running
 //	attempt.go    sending a call that may run, and settling what came of it
-//	timeouts.go   how long that may take
+//	timeouts.go   how long that may take; progress.go, whose progress is whose
+//	input.go      questions that the upstream asks in answer; asking.go, of the client
+//	task.go       handles of tasks, and their end; tell_input.go, the words for both
 //	outcome.go    the outcome object that callers are told
 //	tell.go       the words for each situation
 //	reply.go      the bytes of a result, with the outcome beside them
@@ -19,7 +21,9 @@
 //	handshake.go  initialize
 //	state.go      what a restarted upstream has to be told again
 //	observe.go    what happens to the upstream, in the log
-//	stdio.go      one client on standard input and output
+//	inspect.go    what tools there are, without a client
+//	stdio.go      one client on standard input and output; stdio_modern.go, one of
+//	              the era without a handshake
 //	caller.go     what is known of the client
 //	exchange.go   its requests; order.go, the order in which they are handed on
 //	questions.go  the upstream's requests to it; outbox.go, all that is written to it
