@@ -44,8 +44,8 @@ type HTTPOptions struct {
 	Tokens map[string]string
 	// Process says who shares an upstream; empty: Shared.
 	Process Process
-	// AllowedOrigins are web origins, as browsers send them, that are admitted beside
-	// those of this machine.
+	// AllowedOrigins are web origins, as browsers send them (https://host:port), that
+	// are admitted beside those of this machine, and whose pages may read the answers.
 	AllowedOrigins []string
 	MaxBody        int64         // of a request, in bytes
 	ReadTimeout    time.Duration // for the header of a request, and again for its body
@@ -134,7 +134,7 @@ func NewHTTP(ledger *dedup.Ledger, options Options, h HTTPOptions) (*HTTP, error
 	s.taking, s.noMore = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("/mcp", s.serveMCP)
+	s.mux.Handle("/mcp", s.forPages(http.HandlerFunc(s.serveMCP)))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	s.mux.HandleFunc("GET /readyz", s.serveReady)
 	if h.Process == Shared {

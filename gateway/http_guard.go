@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/cors"
+
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 )
 
@@ -113,6 +115,22 @@ func (h *HTTP) admits(origin, host string) bool {
 	}
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && (strings.EqualFold(u.Host, host) || isLoopback(u.Host))
+}
+
+// forPages lets the pages of admitted origins read the answers, and ask first whether
+// they may call (CORS protocol, Fetch standard). A browser asks without credentials, so
+// this comes before tokens; pages of this machine are not admitted for being that.
+func (h *HTTP) forPages(next http.Handler) http.Handler {
+	if len(h.options.AllowedOrigins) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowOriginFunc:     func(origin string) bool { return slices.Contains(h.options.AllowedOrigins, origin) },
+		AllowedMethods:      []string{http.MethodGet, http.MethodPost, http.MethodDelete},
+		AllowedHeaders:      []string{"*"},
+		ExposedHeaders:      []string{"Mcp-Session-Id", "WWW-Authenticate", "Retry-After"},
+		AllowPrivateNetwork: true,
+	}).Handler(next)
 }
 
 // isLoopback reports whether a host, with or without a port, is this machine.

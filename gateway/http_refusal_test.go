@@ -218,6 +218,36 @@ func TestATokenSaysWhoCalls(t *testing.T) {
 	assert.Contains(t, status.body, "NOT_FOUND", "the newest operation is bob's")
 }
 
+// A browser asks before a page calls, without its token, and shows the page the answer
+// only where it is told to.
+func TestAPageOfAnAdmittedOriginMayCall(t *testing.T) {
+	t.Parallel()
+	const page, allowed = "https://admitted.example", "Access-Control-Allow-Origin"
+	w := newWeb(t, shopTools, func(o *gateway.HTTPOptions) {
+		o.Tokens = map[string]string{"ada": "token-of-ada"}
+		o.AllowedOrigins = []string{page}
+	})
+	before := ask{method: "OPTIONS", path: "/mcp"}.with("Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,mcp-param-x")
+	got := w.send(before.with("Origin", page))
+	assert.Equal(t, http.StatusNoContent, got.status)
+	assert.Equal(t, page, got.header.Get(allowed))
+	assert.Equal(t, "authorization,content-type,mcp-param-x", got.header.Get("Access-Control-Allow-Headers"))
+	assert.Empty(t, got.header.Get("Access-Control-Allow-Credentials"))
+	for _, stranger := range []string{"https://evil.example", "http://localhost:6274", page + ".evil.example", "null"} {
+		assert.Empty(t, w.send(before.with("Origin", stranger)).header.Get(allowed), stranger)
+	}
+
+	ada := []string{"Authorization", "Bearer token-of-ada"}
+	got = w.send(post(initialize, ada...).with("Origin", page))
+	assert.Equal(t, http.StatusOK, got.status)
+	assert.Equal(t, page, got.header.Get(allowed))
+	assert.Contains(t, got.header.Get("Access-Control-Expose-Headers"), "Mcp-Session-Id")
+	got = w.send(post(initialize, ada...).with("Origin", "https://evil.example"))
+	assert.Equal(t, http.StatusForbidden, got.status)
+	assert.Empty(t, got.header.Get(allowed))
+	assert.Empty(t, w.send(post(initialize).with("Origin", page)).header.Get("Mcp-Session-Id"), "an origin is no token")
+}
+
 func TestOnlyThisMachineIsServedWithoutTokens(t *testing.T) {
 	t.Parallel()
 	r := prepare(t, shopTools, nil)

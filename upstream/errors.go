@@ -40,6 +40,10 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
+	switch e.Err.(type) {
+	case *StartError, *UnreachableError: // say the same
+		return e.Err.Error()
+	}
 	return fmt.Sprintf("upstream %q cannot be reached: %v", e.Name, e.Err)
 }
 func (e *UnreachableError) Unwrap() error { return e.Err }

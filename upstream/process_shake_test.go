@@ -67,7 +67,6 @@ func TestEraOfAProcessIsFound(t *testing.T) {
 		{"no JSON-RPC", "--fault server/discover:do=broken", "", "", upstream.EraLegacy, 1, 1},
 		{"no answer", "--fault server/discover:do=hang", "", "", upstream.EraLegacy, 1, 1},
 		{"it ends", "--fault server/discover:do=exit:1", "", "", upstream.EraLegacy, 1, 1},
-		{"it closes its output", "--fault server/discover:do=close_stdout", "", "", upstream.EraLegacy, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,6 +83,16 @@ func TestEraOfAProcessIsFound(t *testing.T) {
 			assert.Empty(t, r.restarts, "a first start is none")
 		})
 	}
+}
+
+func TestProcessThatClosesItsOutputAtTheProbeGetsASecondChance(t *testing.T) {
+	t.Parallel()
+	r := runAuto(t, func(o *upstream.Options) { o.Grace = 50 * time.Millisecond }, "--fault", "server/discover:do=close_stdout")
+	answer := r.ask(r.ready(), toolCall("1", "refund", `{}`))
+	assert.Contains(t, string(answer.Result), "re_1")
+	assert.Equal(t, upstream.EraLegacy, next(t, r.eras))
+	assert.Len(t, r.received("server/discover"), 1)
+	assert.Empty(t, r.restarts)
 }
 
 func TestModernServerThatIsSlowToStartIsFoundToBeModern(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ func (s *httpSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.tokenFile, "token-file", "", "a `file` of bearer tokens, a line each, 'principal: token', or a JSON object; who calls is then the namespace of keys")
 	f.StringVar(&s.process, "process", "", "who shares the server: shared (all clients) or per_session (default: shared for a command, per_session for a URL)")
 	f.Int64Var(&s.maxBody, "max-body", gateway.DefaultMaxBody, "the largest HTTP request, in `bytes`")
-	f.StringArrayVar(&s.origins, "allow-origin", nil, "a web `origin` that may call, beside those of this machine; may be repeated")
+	f.StringArrayVar(&s.origins, "allow-origin", nil, "a web `origin` (https://host:port) whose pages may call; may be repeated")
 	f.DurationVar(&s.idle, "session-idle", gateway.DefaultSessionIdle, "how long a session lives that nobody uses")
 }
 
@@ -82,6 +83,11 @@ func (s *httpSettings) options(remote bool, log zerolog.Logger) (o gateway.HTTPO
 	}
 	if err := haveLength(span{"session-idle", s.idle}); err != nil {
 		return o, err
+	}
+	for _, origin := range s.origins {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host {
+			return o, usagef("--allow-origin: %q is not what a browser sends as Origin; give for instance https://app.example or http://localhost:6274", origin)
+		}
 	}
 	o = gateway.HTTPOptions{Process: gateway.Shared, AllowedOrigins: s.origins, MaxBody: s.maxBody, SessionIdle: s.idle, Version: version()}
 	if remote {

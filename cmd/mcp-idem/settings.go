@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/mcp-idem/mcp-idem/dedup"
 	"github.com/mcp-idem/mcp-idem/gateway"
 	"github.com/mcp-idem/mcp-idem/upstream"
 )
@@ -32,6 +33,7 @@ type settings struct {
 	ledgerSetting
 	http                          httpSettings
 	callTimeout, lateWindow, wait time.Duration
+	inputWindow                   time.Duration
 	strictCodes                   bool
 	logLevel, logFormat           string
 }
@@ -43,6 +45,7 @@ func (s *settings) register(f *pflag.FlagSet) {
 	f.DurationVar(&s.callTimeout, "call-timeout", gateway.DefaultCallTimeout, "how long a call may take before the caller is told EFFECT_UNKNOWN")
 	f.DurationVar(&s.lateWindow, "late-window", gateway.DefaultLateWindow, "how long an answer is listened for after that; 0: not at all")
 	f.DurationVar(&s.wait, "wait", gateway.DefaultWait, "how long a repeated call waits for the one that is running")
+	f.DurationVar(&s.inputWindow, "input-window", dedup.DefaultInputWindow, "how long a question of the server's may be answered")
 	f.BoolVar(&s.strictCodes, "strict-codes", false, "take no error code of the server for proof that nothing was executed")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	f.StringVar(&s.logFormat, "log-format", "auto", "json or console; auto is console on a terminal")
@@ -77,10 +80,10 @@ func (s *settings) options(command []string, log zerolog.Logger) (gateway.Option
 	if err != nil {
 		return o, err
 	}
-	if err := haveLength(span{"call-timeout", s.callTimeout}, span{"wait", s.wait}); err != nil {
+	if err := haveLength(span{"call-timeout", s.callTimeout}, span{"wait", s.wait}, span{"input-window", s.inputWindow}); err != nil {
 		return o, err
 	}
-	o.CallTimeout, o.LateWindow, o.Wait, o.Log = s.callTimeout, s.lateWindow, s.wait, log
+	o.CallTimeout, o.LateWindow, o.Wait, o.InputWindow, o.Log = s.callTimeout, s.lateWindow, s.wait, s.inputWindow, log
 	if o.LateWindow <= 0 {
 		o.LateWindow = -1
 	}
