@@ -69,7 +69,7 @@ var wireFaults = []struct {
 	{"stream without end behind the answer", bothEras, []string{"nth=1,do=stay_open"}, nil, executed, executed, 1, 1},
 	{"slow header", bothEras, []string{"nth=1,do=slow_headers:200ms"}, nil, executed, executed, 1, 1},
 	{"slow body", bothEras, []string{"nth=1,do=slow_body:200ms"}, nil, executed, executed, 1, 1},
-	{"50 MB", []string{legacyEra}, []string{"nth=1,do=big:50000000"}, nil, executed, executed, 1, 1},
+	{"20 MB", []string{legacyEra}, []string{"nth=1,do=big:20000000"}, nil, executed, executed, 1, 1},
 	{"70 MB", []string{legacyEra}, []string{"nth=1,do=big:70000000"}, nil, badAnswer, badAnswer, 1, 1},
 }
 

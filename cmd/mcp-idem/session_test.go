@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long the tests wait for anything that must happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // maxLine is the longest line that a gateway may write.
 const maxLine = 128 << 20
