@@ -22,6 +22,16 @@ func (s TaskStatus) Terminal() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskCancelled
 }
 
+// Task returns the operation that was answered with a task, of the scope's namespace;
+// ErrNotFound where it has none.
+func (l *Ledger) Task(ctx context.Context, scope Scope, task string) (Entry, error) {
+	id, err := l.store.TaskOf(ctx, l.info.Secret.task(scope, task))
+	if err != nil {
+		return Entry{}, err
+	}
+	return l.Operation(ctx, scope.Namespace, id)
+}
+
 // TaskEnded notes how a task has ended with which the upstream of the scope has
 // answered an operation, and returns that as it stands then. It changes no state: the
 // operation was answered, and only what is known of the effect grows. The first end of

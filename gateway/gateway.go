@@ -122,6 +122,7 @@ type Gateway struct {
 	life      context.Context // ends when attempts and listeners must be given up
 	end       context.CancelCauseFunc
 	progress  progress
+	tasks     tasks
 	state     clientState
 	hasTools  atomic.Bool // the upstream has declared tools
 	announces atomic.Bool // and that it announces changes of them

@@ -39,6 +39,7 @@ type hub struct {
 }
 
 func newHub(g *Gateway, version string, strangers bool) *hub {
+	g.tasks.strangers = strangers
 	h := &hub{g: g, strangers: strangers, telling: make(chan struct{}, 1), subscribers: map[*subscriber]bool{}}
 	h.introduce = func(ctx context.Context) ([]byte, error) {
 		if _, err := h.dialled(); err != nil {

@@ -23,6 +23,10 @@ func (*cancelledError) Error() string { return "the client cancelled the request
 
 // relay hands a request on as it came, and its response back as it came.
 func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
+	aboutTask := isAboutTask(request)
+	if aboutTask && !g.admitsToTask(ctx, x, request) {
+		return jsonrpc.ErrorReply(request.ID, errNoTask)
+	}
 	session, err := g.reach(ctx)
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
@@ -31,7 +35,9 @@ func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Messag
 		if answer.Result != nil {
 			g.state.learn(request) // in the order in which the upstream has granted them
 		}
-		x.respond(answer)
+		if !aboutTask { // else the ledger is told first
+			x.respond(answer)
+		}
 	})
 	if err != nil {
 		return jsonrpc.ErrorReply(request.ID, unavailable(err))
@@ -110,7 +116,10 @@ func (j *journey) forwardUnkeyed(ctx context.Context) {
 		request = request.With("params", j.call.Forward(j.tool, "", ""))
 	}
 	began := time.Now()
-	answer, err := j.g.forward(ctx, j.session, j.from, request, j.from.respond)
+	answer, err := j.g.forward(ctx, j.session, j.from, request, func(answer jsonrpc.Message) {
+		j.g.tasks.remember(taskOf(answer.Result).id, j.g.namespace(j.from))
+		j.from.respond(answer)
+	})
 	j.upstreamTook = time.Since(began)
 	var unsent *upstream.NotSent
 	switch {

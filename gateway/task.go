@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-idem/mcp-idem/dedup"
@@ -81,6 +83,72 @@ func isErrorResult(result []byte) bool {
 	}
 	flag, _ := o.Get("isError")
 	return string(flag) == "true"
+}
+
+// maxTasks is how many tasks of calls that nobody records are known.
+const maxTasks = 4096
+
+var errNoTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found"}
+
+// tasks knows whose the tasks are of calls that nobody records, where several
+// principals share an upstream.
+type tasks struct {
+	strangers bool // they do
+
+	mu         sync.Mutex
+	namespaces map[string]string // by task id
+	order      []string
+}
+
+func (t *tasks) remember(id, namespace string) {
+	if !t.strangers || id == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.namespaces[id]; known {
+		return // it stays whose it was
+	}
+	if t.namespaces == nil {
+		t.namespaces = map[string]string{}
+	}
+	t.namespaces[id] = namespace
+	if t.order = append(t.order, id); len(t.order) > maxTasks {
+		delete(t.namespaces, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
+func (t *tasks) isOf(id, namespace string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	owner, known := t.namespaces[id]
+	return known && owner == namespace
+}
+
+func isAboutTask(request jsonrpc.Message) bool { return strings.HasPrefix(request.Method, "tasks/") }
+
+// admitsToTask reports whether a caller may ask about a task, or for all of them: of
+// several principals that share an upstream each gets at its own alone.
+func (g *Gateway) admitsToTask(ctx context.Context, from *Exchange, request jsonrpc.Message) bool {
+	if !g.tasks.strangers {
+		return true
+	}
+	params, err := rawjson.ParseObject(request.Params)
+	if err != nil {
+		return false
+	}
+	id, named := params.String("taskId")
+	if !named {
+		return false
+	}
+	scope := g.options.Scope
+	scope.Namespace = g.namespace(from)
+	if g.tasks.isOf(id, scope.Namespace) {
+		return true
+	}
+	_, err = g.ledger.Task(ctx, scope, id)
+	return err == nil
 }
 
 // hearOfTask notes the end of a task that passes through with the answer to a request.

@@ -102,7 +102,9 @@ func taskOutcome(e dedup.Entry) Outcome {
 	case dedup.TaskCompleted:
 		return outcomeOf(e, Completed, effectExecuted).next(actNone, 0, "The task has been completed; ask for its result by its task id. Do not start it again.")
 	case dedup.TaskFailed, dedup.TaskCancelled:
-		return outcomeOf(e, Completed, effectAnsweredError).next(actNewKey, 0, "The task has "+endedAs(e.TaskStatus)+". To try again use a new key.")
+		// What failed on its way, or was cancelled, may have had its effect: a cancelled
+		// task may even run on (2025-11-25, basic/utilities/tasks).
+		return outcomeOf(e, Completed, effectUnknown).next(actAskHuman, 0, "The task has "+endedAs(e.TaskStatus)+", and it MAY have been executed before. Do not start it again under a new key: tell the user.")
 	}
 	return outcomeOf(e, Accepted, effectUnknown).next(actNone, 0, "The task goes on; ask for its result by its task id. Do not start it again.")
 }
@@ -110,7 +112,7 @@ func taskOutcome(e dedup.Entry) Outcome {
 func endedAs(status dedup.TaskStatus) string {
 	switch status {
 	case dedup.TaskFailed:
-		return "failed"
+		return "ended uncompleted" // who reads of a failure tries again
 	case dedup.TaskCancelled:
 		return "been cancelled"
 	}

@@ -69,7 +69,9 @@ func TestServerThatClosesItsInput(t *testing.T) {
 	next(t, p.Failed())
 	assert.ErrorContains(t, p.Err(), `upstream "deaf" closed its standard input: `)
 	_, err = p.Ready(r.ctx())
-	assert.ErrorContains(t, err, `upstream "deaf" cannot be reached: `)
+	assert.Equal(t, p.Err().Error(), err.Error(), "said once")
+	var unreachable *upstream.UnreachableError
+	assert.ErrorAs(t, err, &unreachable)
 	require.NoError(t, p.Close(r.ctx()))
 }
 
