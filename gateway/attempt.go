@@ -102,6 +102,7 @@ func (a *attempt) make() (s settled) {
 	answer, err := call.Wait(ctx)
 	took := time.Since(began)
 	if err != nil {
+		a.g.progress.givenUp()
 		s = a.lost(call, err)
 	} else {
 		s = a.answered(answer)

@@ -33,6 +33,25 @@ func (g *Gateway) drain(ctx context.Context, clients ...*exchanges) {
 	g.listeners.Wait()
 }
 
+// linger lets what runs end, and listens for late answers, until one of the contexts
+// ends or the upstream fails.
+func (g *Gateway) linger(contexts ...context.Context) {
+	over, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, ctx := range contexts {
+		defer context.AfterFunc(ctx, cancel)()
+	}
+	go func() {
+		g.attempts.Wait()
+		g.listeners.Wait()
+		cancel()
+	}()
+	select {
+	case <-over.Done():
+	case <-g.server.Failed():
+	}
+}
+
 // closeWithin is how long an upstream may take to end by itself.
 const closeWithin = 5 * time.Second
 

@@ -70,14 +70,15 @@ type exchanges struct {
 
 	handlers sync.WaitGroup
 	mu       sync.Mutex
-	open     map[string]context.CancelCauseFunc
-	notices  int // notifications that wait to be handed on
+	open     map[string]map[*Exchange]context.CancelCauseFunc // by id; more than one only by HTTP
+	inFlight int                                              // of them
+	notices  int                                              // notifications that wait to be handed on
 	closing  bool
 }
 
 // newExchanges returns exchanges that end with a context, at the latest.
 func newExchanges(life context.Context, out outlet) *exchanges {
-	e := &exchanges{out: out, open: map[string]context.CancelCauseFunc{}, closed: make(chan struct{})}
+	e := &exchanges{out: out, open: map[string]map[*Exchange]context.CancelCauseFunc{}, closed: make(chan struct{})}
 	e.life, e.end = context.WithCancelCause(life)
 	return e
 }
@@ -85,7 +86,7 @@ func newExchanges(life context.Context, out outlet) *exchanges {
 // begin registers a request and has it handled on a goroutine of its own. A
 // request that cannot be taken is answered with an error; taken is false then.
 func (e *exchanges) begin(m jsonrpc.Message, x *Exchange, handle func(context.Context, *Exchange) jsonrpc.Message) (taken bool) {
-	ctx, cancel, err := e.register(m)
+	ctx, cancel, err := e.register(m, x)
 	if err != nil {
 		x.turn.leave()
 		e.out.put(jsonrpc.ErrorReply(m.ID, err), x)
@@ -103,20 +104,27 @@ func (e *exchanges) begin(m jsonrpc.Message, x *Exchange, handle func(context.Co
 	return true
 }
 
-func (e *exchanges) register(m jsonrpc.Message) (context.Context, context.CancelCauseFunc, *jsonrpc.Error) {
+// register takes a request in. By HTTP an id may come again while the first request
+// with it is open: there are clients that send again when a connection breaks, each
+// response has a stream of its own, and whether the call is the same says its key.
+func (e *exchanges) register(m jsonrpc.Message, x *Exchange) (context.Context, context.CancelCauseFunc, *jsonrpc.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := jsonrpc.IDKey(m.ID)
 	switch {
 	case e.closing:
 		return nil, nil, &jsonrpc.Error{Code: codeUnavailable, Message: "the gateway is being shut down; nothing was sent"}
-	case e.open[key] != nil:
-		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still open; nothing was sent"}
-	case len(e.open) >= MaxRequestsInFlight:
+	case e.open[key] != nil && x.stream == nil:
+		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still open, and goes on; this one was not sent"}
+	case e.inFlight >= MaxRequestsInFlight:
 		return nil, nil, &jsonrpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("%d requests are open already; nothing was sent", MaxRequestsInFlight)}
 	}
 	ctx, cancel := context.WithCancelCause(e.life)
-	e.open[key] = cancel
+	if e.open[key] == nil {
+		e.open[key] = map[*Exchange]context.CancelCauseFunc{}
+	}
+	e.open[key][x] = cancel
+	e.inFlight++
 	e.handlers.Add(1)
 	return ctx, cancel, nil
 }
@@ -127,7 +135,11 @@ func (e *exchanges) finish(ctx context.Context, m, reply jsonrpc.Message, x *Exc
 	var cancelled *cancelledError
 	silent := errors.As(context.Cause(ctx), &cancelled) // a cancelled request gets no response
 	e.mu.Lock()
-	delete(e.open, jsonrpc.IDKey(m.ID))
+	key := jsonrpc.IDKey(m.ID)
+	if delete(e.open[key], x); len(e.open[key]) == 0 {
+		delete(e.open, key)
+	}
+	e.inFlight--
 	e.mu.Unlock()
 	x.over.Store(true)
 	if !silent || x.lasting || x.stream != nil { // a stream that ends without an answer leaves clients waiting
@@ -144,9 +156,8 @@ func (e *exchanges) cancel(m jsonrpc.Message) {
 	}
 	id, _ := params.Get("requestId")
 	e.mu.Lock()
-	cancel := e.open[jsonrpc.IDKey(id)]
-	e.mu.Unlock()
-	if cancel != nil {
+	defer e.mu.Unlock()
+	for _, cancel := range e.open[jsonrpc.IDKey(id)] {
 		cancel(&cancelledError{m})
 	}
 }

@@ -50,7 +50,7 @@ type HTTPOptions struct {
 	MaxBody        int64         // of a request, in bytes
 	ReadTimeout    time.Duration // for the header of a request, and again for its body
 	SessionIdle    time.Duration // how long a session lives that nobody uses
-	MaxSessions    int           // over it, the one that was idle longest ends; if none is, a new one is refused
+	MaxSessions    int           // shared out evenly to the principals; over it, one that has ended or is idle makes room; if none is, a new one is refused
 	DrainFor       time.Duration // how long calls may go on at a shutdown
 	Version        string        // what the upstream is told of the gateway
 }
@@ -115,7 +115,8 @@ type HTTP struct {
 	retiring sync.WaitGroup // sessions that have ended
 	mu       sync.Mutex
 	sessions map[string]*session
-	opening  int                 // sessions for which room is reserved
+	parting  map[*session]parting
+	opening  map[string]int      // sessions for which room is reserved, by principal
 	visits   map[*exchanges]bool // requests of the modern era
 	visitors int                 // with those that listen
 }
@@ -128,7 +129,7 @@ func NewHTTP(ledger *dedup.Ledger, options Options, h HTTPOptions) (*HTTP, error
 	g := New(ledger, options)
 	s := &HTTP{
 		options: h, ledger: ledger, shape: options, g: g, hub: newHub(g, h.Version, len(h.Tokens) > 1), keys: newKeyring(h.Tokens),
-		sessions: map[string]*session{}, visits: map[*exchanges]bool{},
+		sessions: map[string]*session{}, parting: map[*session]parting{}, opening: map[string]int{}, visits: map[*exchanges]bool{},
 	}
 	s.hub.renews = h.Process == PerSession
 	s.taking, s.noMore = context.WithCancel(context.Background())

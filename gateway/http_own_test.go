@@ -2,7 +2,9 @@ package gateway_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -78,6 +80,28 @@ func TestASessionTakesItsServerWithIt(t *testing.T) {
 	assert.Contains(t, replay.body, "paid", "the ledger is the same")
 	assert.Contains(t, w.send(visitingTool("refund", refundA1)).body, `"was_replay":true`, "so it is for the modern era, which shares a process")
 	assert.Equal(t, 1, w.server.effects())
+}
+
+// An answer that comes late is listened for although the session is over, as long as
+// there is room for more sessions.
+func TestALateAnswerIsHeardWhenTheSessionIsOver(t *testing.T) {
+	t.Parallel()
+	r := prepare(t, shopTools, func(o *gateway.Options) { o.CallTimeout = 200 * time.Millisecond })
+	w := serveWeb(t, r, func(o *gateway.HTTPOptions) { o.Process, o.MaxSessions = gateway.PerSession, 2 })
+	w.server.on("refund", w.server.hold)
+	over := func(arguments string) *call {
+		session := w.enter()
+		assert.Contains(t, w.send(post(calling("1", "refund", arguments), session...)).body, `EFFECT_UNKNOWN`)
+		w.send(ask{method: "DELETE", path: "/mcp"}.with(session...))
+		return w.server.next()
+	}
+	over(refundA1).answer(`{"content":[{"type":"text","text":"paid"}]}`)
+	w.becomes(dedup.Completed)
+
+	for _, order := range []string{"B", "C", "D"} { // nobody is kept out by what may come late
+		over(strings.ReplaceAll(refundA1, "A1", order))
+	}
+	w.enter()
 }
 
 func TestAServerThatCannotBeStartedIsToldToItsClient(t *testing.T) {

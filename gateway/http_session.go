@@ -47,8 +47,8 @@ type session struct {
 
 // openSession begins a session, with an upstream of its own or as one of many.
 func (h *HTTP) openSession(principal string) (*session, *refusal) {
-	if !h.reserve() {
-		return nil, refuse(http.StatusServiceUnavailable, codeUnavailable, "%d sessions are open already", h.options.MaxSessions).with("Retry-After", "60")
+	if !h.reserve(principal) {
+		return nil, refuse(http.StatusServiceUnavailable, codeUnavailable, "%d sessions are open already", h.quota()).with("Retry-After", "60")
 	}
 	s := &session{id: rand.Text(), principal: principal, g: h.g, depart: func() {}, since: time.Now()}
 	if h.options.Process == PerSession {
@@ -60,7 +60,7 @@ func (h *HTTP) openSession(principal string) (*session, *refusal) {
 	s.client.caller.namespace = principal
 	if s.own {
 		if err := s.g.dial(s.client); err != nil {
-			h.unreserve()
+			h.unreserve(principal)
 			s.client.requests.end(errSessionOver)
 			return nil, refuse(http.StatusBadGateway, codeUnavailable, "%s", err)
 		}
@@ -68,54 +68,69 @@ func (h *HTTP) openSession(principal string) (*session, *refusal) {
 	s.idle = time.AfterFunc(h.options.SessionIdle, func() { h.endSession(s, errSessionOver) })
 	if !h.enrol(s) { // the gateway is being shut down
 		s.end(errShutdown)
-		s.retire(h.life)
+		s.retire(h.life, h.taking)
 		return nil, noSession()
 	}
 	return s, nil
 }
 
-// reserve makes room for a session, where there is none by ending the one that has
-// been idle for longest.
-func (h *HTTP) reserve() bool {
-	h.mu.Lock()
-	var oldest *session
-	full := len(h.sessions)+h.opening >= h.options.MaxSessions
-	if full {
-		oldest = h.longestIdle()
-	}
-	granted := !full || oldest != nil
-	if granted {
-		h.opening++
-	}
-	h.mu.Unlock()
-	if oldest != nil {
-		h.endSession(oldest, errSessionOver)
-	}
-	return granted
-}
+// quota is how many sessions a principal may have: none takes the room of another.
+func (h *HTTP) quota() int { return max(1, h.options.MaxSessions/max(1, len(h.keys))) }
 
-// longestIdle is called with the lock held; nil where all sessions are in use.
-func (h *HTTP) longestIdle() (oldest *session) {
-	var since time.Time
-	for _, s := range h.sessions {
-		if t, idle := s.idleSince(); idle && (oldest == nil || t.Before(since)) {
-			oldest, since = s, t
-		}
-	}
-	return oldest
-}
-
-func (h *HTTP) unreserve() {
+// reserve makes room for a session. Where there is none, what is left of the session
+// goes that the principal has ended first, or else the one that was idle for longest.
+func (h *HTTP) reserve(principal string) bool {
+	leave := func() {}
+	defer func() { leave() }() // without the lock
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.opening--
+	held := h.opening[principal]
+	var ended *session
+	for s, p := range h.parting {
+		if s.principal != principal {
+			continue
+		}
+		held++
+		if ended == nil || p.since.Before(h.parting[ended].since) {
+			ended = s
+		}
+	}
+	var idle *session
+	var since time.Time
+	for _, s := range h.sessions {
+		if s.principal != principal {
+			continue
+		}
+		held++
+		if t, ok := s.idleSince(); ok && (idle == nil || t.Before(since)) {
+			idle, since = s, t
+		}
+	}
+	switch {
+	case held < h.quota():
+	case ended != nil:
+		h.parting[ended].cut()
+		delete(h.parting, ended)
+	case idle != nil:
+		leave = h.part(idle, errSessionOver)
+	default:
+		return false
+	}
+	h.opening[principal]++
+	return true
+}
+
+func (h *HTTP) unreserve(principal string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opening[principal]--
 }
 
 // enrol takes a session in, for which room was reserved. It fails at a shutdown.
 func (h *HTTP) enrol(s *session) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.opening--
+	h.opening[s.principal]--
 	if h.taking.Err() != nil {
 		return false
 	}
@@ -134,24 +149,43 @@ func (h *HTTP) session(id, principal string) *session {
 }
 
 // endSession ends a session, once. Calls that are recorded run on; it does not wait
-// for them. At a shutdown, only that ends sessions.
+// for them.
 func (h *HTTP) endSession(s *session, cause error) {
 	h.mu.Lock()
+	leave := h.part(s, cause)
+	h.mu.Unlock()
+	leave()
+}
+
+// part is the part of endSession that is done with the lock held; the rest is left to
+// do without. At a shutdown, only that ends sessions.
+func (h *HTTP) part(s *session, cause error) (leave func()) {
 	if h.sessions[s.id] != s || h.taking.Err() != nil && cause != errShutdown {
-		h.mu.Unlock()
-		return
+		return func() {}
 	}
 	delete(h.sessions, s.id)
+	ctx, cancel := context.WithCancel(h.life)
+	h.parting[s] = parting{time.Now(), cancel}
 	h.retiring.Add(1)
-	h.mu.Unlock()
-	s.end(cause)
-	h.g.log.Debug().Str("cause", cause.Error()).Msg("a session is over")
-	go func() {
-		defer h.retiring.Done()
-		ctx, cancel := context.WithTimeout(h.life, s.g.options.DrainFor)
-		defer cancel()
-		s.retire(ctx)
-	}()
+	return func() {
+		s.end(cause)
+		h.g.log.Debug().Str("cause", cause.Error()).Msg("a session is over")
+		go func() {
+			defer h.retiring.Done()
+			defer cancel()
+			s.retire(ctx, h.taking)
+			h.mu.Lock()
+			delete(h.parting, s)
+			h.mu.Unlock()
+		}()
+	}
+}
+
+// parting is an ended session of which something is left: calls that are recorded run
+// on, and late answers are listened for.
+type parting struct {
+	since time.Time
+	cut   context.CancelFunc
 }
 
 // enter notes an HTTP request of the session; false means that the session has
@@ -272,11 +306,13 @@ func (s *session) end(cause error) {
 }
 
 // retire waits until nothing of an ended session is left. An upstream of its own is
-// ended when its calls are, or drain ends.
-func (s *session) retire(drain context.Context) {
+// ended when its calls have, and no late answer is listened for any more; when late
+// ends it is listened for none, when drain ends for nothing.
+func (s *session) retire(drain, late context.Context) {
 	s.client.requests.handlers.Wait()
 	s.depart()
 	if s.own {
+		s.g.linger(drain, late)
 		s.g.drain(drain, s.client.requests)
 		s.g.hangUp()
 	}

@@ -43,6 +43,25 @@ func TestTheSessionThatWasIdleLongestMakesRoom(t *testing.T) {
 	listening.hangUp()
 }
 
+func TestNobodyTakesTheRoomOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newWeb(t, shopTools, func(o *gateway.HTTPOptions) {
+		o.MaxSessions = 4
+		o.Tokens = map[string]string{"ada": "token-of-ada", "bob": "token-of-bob"}
+	})
+	ada, bob := []string{"Authorization", "Bearer token-of-ada"}, []string{"Authorization", "Bearer token-of-bob"}
+	idle := w.enter(ada...)
+	for range 2 {
+		listening := w.open(ask{method: "GET", path: "/mcp"}.with(w.enter(bob...)...))
+		defer listening.hangUp()
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, w.send(post(initialize, bob...)).status, "his are in use")
+	second := w.enter(ada...)
+	assert.Equal(t, http.StatusOK, w.send(post(pinging, idle...)).status, "hers are no room for him")
+	w.enter(ada...)
+	assert.Equal(t, http.StatusNotFound, w.send(post(pinging, second...)).status, "hers are for her")
+}
+
 func TestTheOldestOfTooManyStreamsEnds(t *testing.T) {
 	t.Parallel()
 	w := newWeb(t, shopTools, nil)

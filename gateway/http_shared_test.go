@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -136,6 +137,24 @@ func TestALogMessageGoesToNobodyWhereItsCallIsNotKnown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server may go on with a call that was given up, and log about it.
+func TestALogMessageGoesToNobodyAfterACallWasGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newRichWeb(t, nil)
+	w.server.on("look", w.server.hold)
+	session := w.enter()
+	hangUp := w.start(visitingTool("look", `{}`))
+	w.server.next()
+	hangUp()
+	require.Eventually(t, func() bool { return len(w.cancellations()) == 1 }, patience, 5*time.Millisecond)
+	got := make(chan answer, 1)
+	go func() { got <- w.send(post(calling("1", "look", `{}`), session...)) }()
+	running := w.server.next()
+	w.server.tell(jsonrpc.Notification("notifications/message", []byte(`{"level":"error","data":"of the other"}`)))
+	running.answer(`{"content":[]}`)
+	assert.Len(t, receive(t, got, "the answer").messages(), 1)
 }
 
 func TestWhatTheServerAsksIsRefusedWhereItIsShared(t *testing.T) {

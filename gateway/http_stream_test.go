@@ -4,11 +4,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcp-idem/mcp-idem/dedup"
+	"github.com/mcp-idem/mcp-idem/gateway"
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
 )
@@ -103,6 +105,24 @@ func TestAClientThatHangsUpStopsNoKeyedCall(t *testing.T) {
 			assert.Empty(t, w.cancellations())
 		})
 	}
+}
+
+// Some clients send a request again, id and all, when its connection breaks: the key
+// says that it is the same call.
+func TestARequestThatComesAgainWhileItRunsIsOneCall(t *testing.T) {
+	t.Parallel()
+	w := serveWeb(t, prepare(t, shopTools, func(o *gateway.Options) { o.Wait = time.Millisecond }), nil)
+	w.server.on("refund", w.server.hold)
+	request := post(calling("1", "refund", refundA1), w.enter()...)
+	w.start(request)
+	running := w.server.next()
+	again := w.send(request)
+	assert.Zero(t, again.code(), again.body)
+	assert.Contains(t, again.body, `"outcome":"RUNNING"`)
+	running.answer(`{"content":[{"type":"text","text":"paid"}]}`)
+	w.becomes(dedup.Completed)
+	assert.Contains(t, w.send(request).body, `"was_replay":true`)
+	assert.Equal(t, 1, w.server.effects())
 }
 
 func TestHangingUpCancelsAnUnkeyedCallOfTheModernEra(t *testing.T) {

@@ -184,9 +184,9 @@ func (h *hub) Notification(m jsonrpc.Message) {
 	}
 }
 
-// logged passes a log message on where one request alone is open: then it is known
-// whose it is. Where the clients are strangers to one another that is not enough:
-// it may be about a call that was given up.
+// logged passes a log message on where it can be about one request alone: then it is
+// known whose it is. Where the clients are strangers to one another that is not
+// enough: a server may log about what it has answered.
 func (h *hub) logged(m jsonrpc.Message) {
 	if h.strangers {
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
@@ -17,7 +18,11 @@ type progress struct {
 	mu   sync.Mutex
 	last int
 	open map[string]follower // by jsonrpc.IDKey of our token
+	lost time.Time           // when a request was given up without an answer
 }
+
+// straysFor is for how long the upstream may go on with a request that was given up.
+const straysFor = time.Hour
 
 // A follower hears of the progress of one request.
 type follower struct {
@@ -54,12 +59,19 @@ func (p *progress) follow(request jsonrpc.Message, hear func(jsonrpc.Message), r
 	return request.With("params", edits.Apply(params)), stop
 }
 
-// alone returns who hears of the one request that somebody waits for; nil where
-// there is none, or more than one.
+// givenUp notes that a request was given up without an answer.
+func (p *progress) givenUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = time.Now()
+}
+
+// alone returns who hears of the one request that the upstream can be busy with; nil
+// where there is none, or more than one.
 func (p *progress) alone() (hear func(jsonrpc.Message)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.open) != 1 {
+	if len(p.open) != 1 || time.Since(p.lost) < straysFor {
 		return nil
 	}
 	for _, f := range p.open {

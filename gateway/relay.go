@@ -76,6 +76,9 @@ func (g *Gateway) forward(ctx context.Context, session upstream.Session, x *Exch
 	}
 	defer call.Forget()
 	answer, err := call.Wait(ctx)
+	if err != nil {
+		g.progress.givenUp()
+	}
 	var cancelled *cancelledError
 	if err != nil && errors.As(context.Cause(ctx), &cancelled) {
 		if params, bad := rawjson.ParseObject(cancelled.notification.Params); bad == nil {
