@@ -42,8 +42,10 @@ func (j *journey) run(ctx context.Context, lease *dedup.Lease) {
 	done := make(chan settled)
 	gone, stop := untilCallerLeaves(ctx)
 	defer stop()
+	j.g.running.Add(1)
 	j.g.attempts.Go(func() {
 		s := a.make()
+		j.g.running.Add(-1)
 		select {
 		case done <- s:
 		case <-gone.Done():

@@ -25,6 +25,7 @@ const (
 	// DefaultReachWithin is how long a call waits for an upstream that is being
 	// started again, before it is refused with nothing claimed.
 	DefaultReachWithin = 10 * time.Second
+	DefaultMaxAttempts = 2048
 	// listWithin is how long an upstream may take to list its tools.
 	listWithin            = time.Minute
 	DefaultUpstreamWindow = 24 * time.Hour
@@ -45,6 +46,7 @@ type Options struct {
 	CallTimeout   time.Duration // until a caller is told EFFECT_UNKNOWN
 	LateWindow    time.Duration // how long an answer is listened for after that; negative: not at all
 	Wait          time.Duration // how long a repeated call waits for the running one
+	MaxAttempts   int           // how many keyed calls may run at a time, those included whose callers have left; over it nothing is claimed
 	InputWindow   time.Duration // how long a question of the upstream's may be answered
 	NearDuplicate time.Duration // how far back a call of the same content counts
 	// UpstreamWindow is how long, from the first send, an upstream of class
@@ -118,6 +120,7 @@ type Gateway struct {
 
 	// attempts run on their own, whatever becomes of their callers.
 	attempts  sync.WaitGroup
+	running   atomic.Int64    // of the attempts
 	listeners sync.WaitGroup  // for late answers
 	life      context.Context // ends when attempts and listeners must be given up
 	end       context.CancelCauseFunc
@@ -152,6 +155,9 @@ func (o *Options) fill() {
 		if *d.value == 0 {
 			*d.value = d.standard
 		}
+	}
+	if o.MaxAttempts == 0 {
+		o.MaxAttempts = DefaultMaxAttempts
 	}
 	if o.DrainFor == 0 {
 		o.DrainFor = o.CallTimeout

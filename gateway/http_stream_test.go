@@ -125,6 +125,21 @@ func TestARequestThatComesAgainWhileItRunsIsOneCall(t *testing.T) {
 	assert.Equal(t, 1, w.server.effects())
 }
 
+// What clients have left behind is bounded, too.
+func TestOverTooManyCallsNothingIsClaimed(t *testing.T) {
+	t.Parallel()
+	w := serveWeb(t, prepare(t, shopTools, func(o *gateway.Options) { o.MaxAttempts = 1 }), nil)
+	w.server.on("refund", w.server.hold)
+	hangUp := w.start(visitingTool("refund", refundA1))
+	running := w.server.next()
+	hangUp()
+	another := visitingTool("refund", strings.ReplaceAll(refundA1, "A1", "B2"))
+	assert.Contains(t, w.send(another).body, `FAILED_BEFORE_INPUT`)
+	running.answer(`{"content":[]}`)
+	w.becomes(dedup.Completed)
+	assert.Equal(t, 1, w.server.effects(), "and one operation")
+}
+
 func TestHangingUpCancelsAnUnkeyedCallOfTheModernEra(t *testing.T) {
 	t.Parallel()
 	w := newWeb(t, shopTools, nil)

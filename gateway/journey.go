@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcp-idem/mcp-idem/dedup"
@@ -181,6 +182,10 @@ func (j *journey) reach(ctx context.Context) bool {
 func (j *journey) claim(ctx context.Context) dedup.Verdict {
 	if ctx.Err() != nil {
 		j.told = tellUnreachable(context.Cause(ctx).Error())
+		return nil
+	}
+	if most := j.g.options.MaxAttempts; j.g.running.Load() >= int64(most) {
+		j.told = tellUnreachable(fmt.Sprintf("%d calls run already", most))
 		return nil
 	}
 	began := time.Now()

@@ -52,6 +52,9 @@ func (s *httpSettings) takeAddress(cmd *cobra.Command, args []string) ([]string,
 		return args, nil
 	}
 	if _, _, err := splitAddress(args[0]); err != nil {
+		if len(args) > 1 && args[1] == "--" {
+			return nil, usagef("--http: %q is no address to listen on; give for instance %s", args[0], defaultAddress)
+		}
 		return args, nil
 	}
 	s.address = args[0]

@@ -87,6 +87,9 @@ func parseHeaders(lines []string) (http.Header, error) {
 		if !ok || !httpguts.ValidHeaderFieldName(name) {
 			return nil, usagef("--header number %d is not of the form 'Name: value'", i+1)
 		}
+		if strings.EqualFold(name, "Host") {
+			return nil, usagef("--header Host: the host is that of the --url; put it there")
+		}
 		value, err := expand(value)
 		if err != nil {
 			return nil, usagef("--header %s: %w", name, err)

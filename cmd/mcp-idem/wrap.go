@@ -75,6 +75,8 @@ func wrap(cmd *cobra.Command, s *settings, command []string) error {
 		if web, err = s.http.options(s.at.url != "", log); err != nil {
 			return err
 		}
+	} else if s.http.tokenFile != "" {
+		return usagef("--token-file is for clients that come by HTTP; give --http too, or leave it out")
 	}
 	path, err := s.ledgerPath()
 	if err != nil {
