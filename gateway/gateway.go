@@ -125,7 +125,7 @@ type Gateway struct {
 	life      context.Context // ends when attempts and listeners must be given up
 	end       context.CancelCauseFunc
 	progress  progress
-	tasks     tasks
+	tasks     *tasks
 	state     clientState
 	hasTools  atomic.Bool // the upstream has declared tools
 	announces atomic.Bool // and that it announces changes of them
@@ -138,7 +138,7 @@ var errShutdown = errors.New("the gateway is being shut down")
 func New(ledger *dedup.Ledger, options Options) *Gateway {
 	options.fill()
 	life, end := context.WithCancelCause(context.Background())
-	g := &Gateway{options: options, log: options.Log, ledger: ledger, life: life, end: end}
+	g := &Gateway{tasks: &tasks{}, options: options, log: options.Log, ledger: ledger, life: life, end: end}
 	g.tools = newCatalog(g)
 	return g
 }

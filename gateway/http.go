@@ -128,9 +128,10 @@ func NewHTTP(ledger *dedup.Ledger, options Options, h HTTPOptions) (*HTTP, error
 	h.fill()
 	g := New(ledger, options)
 	s := &HTTP{
-		options: h, ledger: ledger, shape: options, g: g, hub: newHub(g, h.Version, len(h.Tokens) > 1), keys: newKeyring(h.Tokens),
+		options: h, ledger: ledger, shape: options, g: g, hub: newHub(g, h.Version), keys: newKeyring(h.Tokens),
 		sessions: map[string]*session{}, parting: map[*session]parting{}, opening: map[string]int{}, visits: map[*exchanges]bool{},
 	}
+	g.tasks.strangers = len(h.Tokens) > 1
 	s.hub.renews = h.Process == PerSession
 	s.taking, s.noMore = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancelCause(context.Background())

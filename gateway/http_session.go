@@ -53,6 +53,7 @@ func (h *HTTP) openSession(principal string) (*session, *refusal) {
 	s := &session{id: rand.Text(), principal: principal, g: h.g, depart: func() {}, since: time.Now()}
 	if h.options.Process == PerSession {
 		s.g, s.own = New(h.ledger, h.shape), true
+		s.g.tasks = h.g.tasks // what is behind a URL may know the tasks of all
 		s.client = newClient(h.life, s.g, s)
 	} else {
 		s.client = newGuest(h.life, h.hub, s)

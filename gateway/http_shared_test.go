@@ -188,24 +188,30 @@ func TestAServerThatComesBackIsToldAgain(t *testing.T) {
 // A task is its principal's, also that of a call that nobody records.
 func TestATaskIsItsPrincipals(t *testing.T) {
 	t.Parallel()
-	w := newWeb(t, shopTools, func(o *gateway.HTTPOptions) {
-		o.Tokens = map[string]string{"ada": "token-of-ada", "bob": "token-of-bob"}
-	})
-	ada, bob := []string{"Authorization", "Bearer token-of-ada"}, []string{"Authorization", "Bearer token-of-bob"}
-	w.server.on("refund", func(c *call) { c.answer(`{"task":{"taskId":"of-a-refund","status":"working"},"content":[]}`) })
-	w.server.on("look", func(c *call) { c.answer(`{"task":{"taskId":"of-a-look-up","status":"working"},"content":[]}`) })
-	cancelled := w.told("tasks/cancel")
-	require.Contains(t, w.send(visitingTool("refund", refundA1).with(ada...)).body, "of-a-refund")
-	require.Contains(t, w.send(visitingTool("look", `{}`).with(ada...)).body, "of-a-look-up")
-	theirs, ours := w.enter(bob...), w.enter(ada...)
-	for _, id := range []string{"of-a-refund", "of-a-look-up", "of-nobody"} {
-		question := asking("tasks/cancel", `{"taskId":"`+id+`"}`)
-		assert.Equal(t, jsonrpc.CodeInvalidParams, w.send(post(question, theirs...)).code(), id)
+	for _, process := range []gateway.Process{gateway.Shared, gateway.PerSession} {
+		t.Run(string(process), func(t *testing.T) {
+			t.Parallel()
+			w := newWeb(t, shopTools, func(o *gateway.HTTPOptions) {
+				o.Process = process
+				o.Tokens = map[string]string{"ada": "token-of-ada", "bob": "token-of-bob"}
+			})
+			ada, bob := []string{"Authorization", "Bearer token-of-ada"}, []string{"Authorization", "Bearer token-of-bob"}
+			w.server.on("refund", func(c *call) { c.answer(`{"task":{"taskId":"of-a-refund","status":"working"},"content":[]}`) })
+			w.server.on("look", func(c *call) { c.answer(`{"task":{"taskId":"of-a-look-up","status":"working"},"content":[]}`) })
+			cancelled := w.told("tasks/cancel")
+			require.Contains(t, w.send(visitingTool("refund", refundA1).with(ada...)).body, "of-a-refund")
+			require.Contains(t, w.send(visitingTool("look", `{}`).with(ada...)).body, "of-a-look-up")
+			theirs, ours := w.enter(bob...), w.enter(ada...)
+			for _, id := range []string{"of-a-refund", "of-a-look-up", "of-nobody"} {
+				question := asking("tasks/cancel", `{"taskId":"`+id+`"}`)
+				assert.Equal(t, jsonrpc.CodeInvalidParams, w.send(post(question, theirs...)).code(), id)
+			}
+			assert.Equal(t, jsonrpc.CodeInvalidParams, w.send(post(asking("tasks/list", `{}`), theirs...)).code(), "it would name those of others")
+			require.Empty(t, cancelled())
+			for _, id := range []string{"of-a-refund", "of-a-look-up"} {
+				assert.Zero(t, w.send(post(asking("tasks/cancel", `{"taskId":"`+id+`"}`), ours...)).code(), id)
+			}
+			assert.Len(t, cancelled(), 2)
+		})
 	}
-	assert.Equal(t, jsonrpc.CodeInvalidParams, w.send(post(asking("tasks/list", `{}`), theirs...)).code(), "it would name those of others")
-	require.Empty(t, cancelled())
-	for _, id := range []string{"of-a-refund", "of-a-look-up"} {
-		assert.Zero(t, w.send(post(asking("tasks/cancel", `{"taskId":"`+id+`"}`), ours...)).code(), id)
-	}
-	assert.Len(t, cancelled(), 2)
 }

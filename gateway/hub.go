@@ -19,8 +19,6 @@ type hub struct {
 	g *Gateway
 	// introduce makes the handshake, and returns the upstream's answer.
 	introduce func(context.Context) ([]byte, error)
-	// strangers says that the clients are not all of one principal.
-	strangers bool
 	// renews says that an upstream whose first handshake has failed is given up, and
 	// dialled anew when it is needed again. Else its failure ends the gateway.
 	renews bool
@@ -38,9 +36,8 @@ type hub struct {
 	floor       severity // the least that requests of the modern era have asked for
 }
 
-func newHub(g *Gateway, version string, strangers bool) *hub {
-	g.tasks.strangers = strangers
-	h := &hub{g: g, strangers: strangers, telling: make(chan struct{}, 1), subscribers: map[*subscriber]bool{}}
+func newHub(g *Gateway, version string) *hub {
+	h := &hub{g: g, telling: make(chan struct{}, 1), subscribers: map[*subscriber]bool{}}
 	h.introduce = func(ctx context.Context) ([]byte, error) {
 		if _, err := h.dialled(); err != nil {
 			return nil, err
@@ -188,7 +185,7 @@ func (h *hub) Notification(m jsonrpc.Message) {
 // known whose it is. Where the clients are strangers to one another that is not
 // enough: a server may log about what it has answered.
 func (h *hub) logged(m jsonrpc.Message) {
-	if h.strangers {
+	if h.g.tasks.strangers {
 		return
 	}
 	if hear := h.g.progress.alone(); hear != nil {
