@@ -161,7 +161,7 @@ func (b *bench) load(w way, kind string, callers int) (figure, error) {
 	if kind != "reader" {
 		key := ""
 		if w.keyed {
-			key = "refund:order-%d:1"
+			key = "refund:invoice-%d:1"
 		}
 		// An order of an earlier round would be a replay, or a near-duplicate.
 		call = func(n int) string { return refund(key)(b.round*b.calls + n) }

@@ -102,8 +102,8 @@ func (b *bench) costs() error {
 			direct, wrapped time.Duration
 		}{
 			{"reader", readDirect, wrapped.perCall(b.calls, callers, reader)},
-			{"keyed", writeDirect, wrapped.perCall(b.calls, callers, refund("refund:order-%d:1"))},
-			{"replay", writeDirect, wrapped.perCall(b.calls, callers, refund("refund:order-%d:1"))},
+			{"keyed", writeDirect, wrapped.perCall(b.calls, callers, refund("refund:invoice-%d:1"))},
+			{"replay", writeDirect, wrapped.perCall(b.calls, callers, refund("refund:invoice-%d:1"))},
 		} {
 			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%.2f\t%s\n", figure.name, callers, figure.direct, figure.wrapped,
 				float64(figure.wrapped)/float64(figure.direct), figure.wrapped-figure.direct)
@@ -156,7 +156,7 @@ func (b *bench) memory() error {
 	if err != nil {
 		return err
 	}
-	s.perCall(b.calls, 32, refund("refund:order-%d:1"))
+	s.perCall(b.calls, 32, refund("refund:invoice-%d:1"))
 	loaded, err := resident(s.cmd.Process.Pid)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (b *bench) countSyncs(strace string, callers, calls int) (int, error) {
 	}
 	s.request(`"method":"tools/list"`)
 	if calls > 0 {
-		s.perCall(calls, callers, refund("refund:order-%d:1"))
+		s.perCall(calls, callers, refund("refund:invoice-%d:1"))
 	}
 	s.close()
 	return countLines(log)
