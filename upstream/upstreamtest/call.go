@@ -31,6 +31,8 @@ type call struct {
 	passed    int       // the questions of so many faults have been answered
 	resumes   *question // the one that was answered last
 	responses []byte    // the answers, raw
+
+	over *ending // of the subscription that it opens
 }
 
 // newCall reads what a message says of itself.
@@ -64,6 +66,9 @@ func (s *server) begin(c *call) bool {
 		return false
 	}
 	s.count(c)
+	if c.m.Method == "subscriptions/listen" {
+		c.over = s.subscribe(c.m.ID)
+	}
 	early, goOn := s.strike(*c, beforeRead, nil)
 	if early != nil && goOn {
 		c.line.answer(*early)

@@ -65,22 +65,30 @@ func (f filter) raw() []byte {
 	return out
 }
 
+// subscribe makes it possible to end the subscription that a request will open. It
+// comes before whatever the client writes after the request.
+func (s *server) subscribe(id []byte) *ending {
+	over := newEnding()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listening[jsonrpc.IDKey(id)] = over.end
+	return over
+}
+
+func (s *server) unsubscribe(id []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listening, jsonrpc.IDKey(id))
+}
+
 // listen serves a subscription until the client ends it, or forget does.
 func (s *server) listen(c call) *jsonrpc.Message {
+	defer s.unsubscribe(c.m.ID)
 	tag := fmt.Sprintf(`{"%s":%s}`, mcp.MetaKeySubscriptionID, c.m.ID)
-	f, over := parseFilter(c.params), newEnding()
+	f := parseFilter(c.params)
 	if f.empty() {
-		over.end()
+		c.over.end()
 	}
-	key := jsonrpc.IDKey(c.m.ID)
-	s.mu.Lock()
-	s.listening[key] = over.end
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.listening, key)
-	}()
 	say := func(m jsonrpc.Message) {
 		if f.wants(m) {
 			c.line.say(m.With("params", tagged(m.Params, tag)))
@@ -93,7 +101,7 @@ func (s *server) listen(c call) *jsonrpc.Message {
 			say(jsonrpc.Notification("notifications/tools/list_changed", nil))
 		}
 	}
-	s.hub.attend(c.line.gone(), over, acknowledge, say)
+	s.hub.attend(c.line.gone(), c.over, acknowledge, say)
 	reply := c.result([]byte(`{"_meta":` + tag + `}`))
 	return &reply
 }
