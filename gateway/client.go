@@ -3,17 +3,17 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
+
+	"github.com/rs/zerolog"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
-	"github.com/mcp-idem/mcp-idem/upstream"
 )
 
 // A client is one client's session. Its messages are taken one after the other, so
 // that a cancellation always finds its request; every request then has a goroutine
 // of its own, and one that takes long delays nobody.
 type client struct {
-	g         *Gateway
+	log       zerolog.Logger
 	host      host
 	caller    *Caller
 	out       outlet
@@ -42,11 +42,10 @@ type host interface {
 	hear(ctx context.Context, m jsonrpc.Message) error
 }
 
-// newClient returns a client that owns the upstream of g: its handshake is handed
-// on, and the upstream's requests go to it. It ends with life, at the latest.
-func newClient(life context.Context, g *Gateway, out outlet) *client {
-	c := &client{g: g, out: out, requests: newExchanges(life, out), caller: newCaller(func(m jsonrpc.Message) { out.put(m, nil) })}
-	c.host = owner{c}
+// newClient returns a client without a host, which its maker gives it. It ends with
+// life, at the latest.
+func newClient(life context.Context, log zerolog.Logger, out outlet) *client {
+	c := &client{log: log, out: out, requests: newExchanges(life, out), caller: newCaller(func(m jsonrpc.Message) { out.put(m, nil) })}
 	c.caller.ask = c.ask
 	return c
 }
@@ -134,67 +133,11 @@ func (c *client) takeNotification(m jsonrpc.Message) {
 		shaken(c.requests.life)
 		turn.wait(c.requests.life)
 		if err := hand(c.requests.life); err != nil {
-			c.g.log.Warn().Err(err).Str("method", m.Method).Msg("a notification of the client was lost")
+			c.log.Warn().Err(err).Str("method", m.Method).Msg("a notification of the client was lost")
 		}
 	})
 	if !taken {
 		turn.leave()
-		c.g.log.Warn().Str("method", m.Method).Msg("a notification of the client was lost: too many wait")
-	}
-}
-
-// Request hands the upstream's request to the client.
-func (c *client) Request(s upstream.Session, m jsonrpc.Message) {
-	asked, ok := c.questions.ask(s, m)
-	if !ok {
-		_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("%d requests to the client are open already", MaxRequestsInFlight)}))
-		return
-	}
-	if !c.out.put(asked, nil) {
-		c.questions.answer(asked, &jsonrpc.Error{Code: codeUnavailable, Message: "the client cannot be asked"})
-	}
-}
-
-// Notification hands the upstream's notification to the client.
-func (c *client) Notification(m jsonrpc.Message) {
-	ok := true
-	switch m.Method {
-	case "notifications/tools/list_changed":
-		c.g.tools.invalidate()
-		c.requests.spawn(func() { c.toolsChanged(m) })
-		return
-	case "notifications/progress":
-		c.g.progress.heard(m)
-		return
-	case "notifications/cancelled":
-		if m, ok = c.questions.cancelled(m); !ok {
-			return
-		}
-	}
-	if !c.out.put(m, nil) {
-		c.g.log.Warn().Str("method", m.Method).Msg("a notification was dropped: the client does not read")
-	}
-}
-
-var toolsChanged = jsonrpc.Notification("notifications/tools/list_changed", nil)
-
-// toolsChanged passes a change of the tools on, where what is offered differs.
-func (c *client) toolsChanged(m jsonrpc.Message) {
-	if c.g.tools.refresh(c.requests.life) && c.g.announces.Load() {
-		c.out.put(m, nil)
-	}
-}
-
-// upstreamBack tells the upstream what the client had told it, and the client what
-// has become of the tools.
-func (c *client) upstreamBack(s upstream.Session) {
-	c.requests.spawn(func() { c.g.state.restore(c.g.life, s) })
-	c.requests.spawn(func() { c.toolsChanged(toolsChanged) })
-}
-
-// upstreamGone tells the client that nobody waits for its answers any more.
-func (c *client) upstreamGone() {
-	for _, notice := range c.questions.void() {
-		c.out.put(notice, nil)
+		c.log.Warn().Str("method", m.Method).Msg("a notification of the client was lost: too many wait")
 	}
 }

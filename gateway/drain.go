@@ -5,9 +5,7 @@ import (
 	"time"
 )
 
-// drain lets what runs end, and takes nothing new from the clients. When ctx ends, or
-// the upstream fails, it gives up what still runs: whoever waits for it is told how
-// its operation stands. When it returns, nothing of the gateway's runs any more.
+// drain is part of estate.
 func (g *Gateway) drain(ctx context.Context, clients ...*exchanges) {
 	for _, c := range clients {
 		c.close()
@@ -33,8 +31,7 @@ func (g *Gateway) drain(ctx context.Context, clients ...*exchanges) {
 	g.listeners.Wait()
 }
 
-// linger lets what runs end, and listens for late answers, until one of the contexts
-// ends or the upstream fails.
+// linger is part of estate.
 func (g *Gateway) linger(contexts ...context.Context) {
 	over, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -55,9 +52,17 @@ func (g *Gateway) linger(contexts ...context.Context) {
 // closeWithin is how long an upstream may take to end by itself.
 const closeWithin = 5 * time.Second
 
-// hangUp ends the upstream.
-func (g *Gateway) hangUp() {
+// hangUp ends what was started.
+func hangUp(e estate) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
+	e.close(ctx)
+}
+
+// close is part of estate.
+func (g *Gateway) close(ctx context.Context) {
 	_ = g.server.Close(ctx) // its error is that of the context, and nothing is left in any case
 }
+
+func (g *Gateway) failed() <-chan struct{} { return g.server.Failed() }
+func (g *Gateway) err() error              { return g.server.Err() }

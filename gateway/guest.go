@@ -17,18 +17,16 @@ type guest struct {
 	hears   *subscriber
 }
 
-// newGuest returns the client of a session that shares the hub's upstream.
-func newGuest(life context.Context, h *hub, s *session) *client {
-	c := newClient(life, h.g, s)
-	g := &guest{hub: h, session: s, hears: &subscriber{
-		hear:  func(m jsonrpc.Message) bool { return s.put(m, nil) },
-		wants: func(string) bool { return true },
-		uris:  map[string]bool{},
+// newGuest returns the guest that the client of a session is with a hub. hear takes
+// what belongs to no request.
+func newGuest(h *hub, s *session, hear func(jsonrpc.Message) bool) *guest {
+	return &guest{hub: h, session: s, hears: &subscriber{
+		hear: hear, wants: func(string) bool { return true }, uris: map[string]bool{},
 	}}
-	c.host = g
-	s.depart = func() { h.leave(g.hears) }
-	return c
 }
+
+// depart ends what the guest hears of what others do too.
+func (g *guest) depart() { g.hub.leave(g.hears) }
 
 // greet answers from the handshake that the hub has made, in the revision that the
 // client speaks (section Version Negotiation of basic/lifecycle, 2025-11-25).

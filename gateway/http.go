@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/mcp-idem/mcp-idem/dedup"
 )
 
@@ -98,12 +100,15 @@ func (o *HTTPOptions) fill() {
 // safe for concurrent use.
 type HTTP struct {
 	options HTTPOptions
-	ledger  *dedup.Ledger
-	shape   Options  // of each gateway
-	g       *Gateway // the one that is shared
-	hub     *hub
-	keys    keyring
-	mux     *http.ServeMux
+	log     zerolog.Logger
+	site    site
+	// settle gives a client a host with upstreams of its own, where each session has
+	// such, and returns what stands behind it.
+	settle func(*client) (estate, error)
+	// look fails where the ledger cannot be read.
+	look func(context.Context) error
+	keys keyring
+	mux  *http.ServeMux
 
 	taking  context.Context // ends when nothing new is taken any more
 	noMore  context.CancelFunc
@@ -125,27 +130,55 @@ type HTTP struct {
 // upstream that is shared is started; one that cannot be is an *upstream.StartError.
 // Whoever has a gateway closes it.
 func NewHTTP(ledger *dedup.Ledger, options Options, h HTTPOptions) (*HTTP, error) {
-	h.fill()
+	s := newHTTP(options.Log, h)
+	s.look = looksInto(ledger, options.Scope.Namespace)
+	tasks := &tasks{strangers: len(h.Tokens) > 1}
 	g := New(ledger, options)
+	g.tasks = tasks
+	hub := newHub(g, h.Version)
+	hub.renews = s.options.Process == PerSession
+	s.site = hub
+	s.settle = func(c *client) (estate, error) {
+		own := New(ledger, options)
+		own.tasks = tasks // what is behind a URL may know the tasks of all
+		host := newOwner(c, own)
+		c.host = host
+		return own, own.dial(host)
+	}
+	if s.options.Process == Shared {
+		if _, err := hub.dialled(); err != nil {
+			return nil, err
+		}
+		hub.work.Go(func() { _, _ = hub.greeting(g.life) }) // whoever comes first would wait for it
+	}
+	return s, nil
+}
+
+// looksInto returns what fails where the ledger cannot be read.
+func looksInto(ledger *dedup.Ledger, namespace string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := ledger.Operation(ctx, namespace, dedup.OperationID{})
+		if errors.Is(err, dedup.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+}
+
+// newHTTP returns a gateway behind which there is nothing yet.
+func newHTTP(log zerolog.Logger, h HTTPOptions) *HTTP {
+	h.fill()
 	s := &HTTP{
-		options: h, ledger: ledger, shape: options, g: g, hub: newHub(g, h.Version), keys: newKeyring(h.Tokens),
+		options: h, log: log, keys: newKeyring(h.Tokens),
 		sessions: map[string]*session{}, parting: map[*session]parting{}, opening: map[string]int{}, visits: map[*exchanges]bool{},
 	}
-	g.tasks.strangers = len(h.Tokens) > 1
-	s.hub.renews = h.Process == PerSession
 	s.taking, s.noMore = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.mux = http.NewServeMux()
 	s.mux.Handle("/mcp", s.forPages(http.HandlerFunc(s.serveMCP)))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	s.mux.HandleFunc("GET /readyz", s.serveReady)
-	if h.Process == Shared {
-		if _, err := s.hub.dialled(); err != nil {
-			return nil, err
-		}
-		s.hub.work.Go(func() { _, _ = s.hub.greeting(g.life) }) // whoever comes first would wait for it
-	}
-	return s, nil
+	return s
 }
 
 // ServeHTTP implements http.Handler. What it serves is /mcp, /healthz and /readyz.
@@ -179,13 +212,10 @@ func (h *HTTP) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *HTTP) ready(ctx context.Context) error {
-	if h.options.Process == Shared {
-		if _, err := h.g.server.Ready(ctx); err != nil {
-			return errors.New("the server is not ready")
-		}
+	if err := h.site.ready(ctx); err != nil {
+		return err
 	}
-	_, err := h.ledger.Operation(ctx, h.g.options.Scope.Namespace, dedup.OperationID{})
-	if err != nil && !errors.Is(err, dedup.ErrNotFound) {
+	if h.look(ctx) != nil {
 		return errors.New("the ledger does not answer")
 	}
 	return nil
@@ -203,22 +233,18 @@ func (h *HTTP) Serve(ctx context.Context, l net.Listener) error {
 	}
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: h.options.ReadTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: MaxHeaderBytes,
-		ErrorLog: log.New(h.g.log, "", 0),
-	}
-	var failed <-chan struct{} // of a server whose end is ours, too
-	if !h.hub.renews {
-		failed = h.g.server.Failed()
+		ErrorLog: log.New(h.log, "", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
-	h.g.log.Info().Str("address", "http://"+l.Addr().String()+"/mcp").Msg("listening")
+	h.log.Info().Str("address", "http://"+l.Addr().String()+"/mcp").Msg("listening")
 	var err error
 	select {
 	case err = <-ended:
 		ended <- nil
 	case <-ctx.Done():
-	case <-failed:
-		err = h.g.server.Err()
+	case <-h.site.failed():
+		err = h.site.err()
 	}
 	_ = l.Close()
 	h.close(context.Background(), func() {
@@ -252,8 +278,7 @@ func (h *HTTP) close(ctx context.Context, cut func()) {
 		h.retiring.Wait()
 		cut()
 		h.serving.Wait()
-		h.g.hangUp()
-		h.hub.work.Wait()
+		hangUp(h.site)
 	})
 }
 
@@ -266,8 +291,8 @@ func (h *HTTP) drain(ctx context.Context) {
 	draining.Go(h.retiring.Wait)
 	var shared []*exchanges
 	for _, s := range h.all() {
-		if s.own {
-			draining.Go(func() { s.g.drain(ctx, s.client.requests) })
+		if s.own != nil {
+			draining.Go(func() { s.own.drain(ctx, s.client.requests) })
 		} else {
 			shared = append(shared, s.client.requests)
 		}
@@ -277,7 +302,7 @@ func (h *HTTP) drain(ctx context.Context) {
 		shared = append(shared, visit)
 	}
 	h.mu.Unlock()
-	h.g.drain(ctx, shared...)
+	h.site.drain(ctx, shared...)
 	draining.Wait()
 	h.end(errShutdown)
 }

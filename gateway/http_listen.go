@@ -39,22 +39,17 @@ func (h *HTTP) subscribe(a *arrival, m jsonrpc.Message) *refusal {
 		return refuse(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "subscriptions/listen: the filter cannot be read, or names too much").forMessage(m)
 	}
 	ctx := a.r.Context()
-	if _, err := h.hub.greeting(ctx); err != nil {
+	if _, err := h.site.greeting(ctx); err != nil {
 		return (&refusal{status: http.StatusServiceUnavailable, problem: unavailable(err)}).forMessage(m)
 	}
 	answer := newStream()
 	var acknowledged atomic.Bool
-	s := &subscriber{uris: map[string]bool{}}
-	s.hear = func(n jsonrpc.Message) bool { return !acknowledged.Load() || answer.put(tagged(n, m.ID)) }
-	granted := h.hub.grant(asked)
-	s.wants = func(method string) bool { return admitsChange(granted, method) }
-	h.hub.join(s)
-	defer h.hub.leave(s)
-	granted.ResourceSubscriptions = h.hub.subscribeAll(ctx, s, granted.ResourceSubscriptions)
+	granted, leave := h.site.attend(ctx, asked, func(n jsonrpc.Message) bool { return !acknowledged.Load() || answer.put(tagged(n, m.ID)) })
+	defer leave()
 	answer.put(acknowledgement(granted, m.ID))
 	acknowledged.Store(true)
 
-	last := modern.answer(m.Method, jsonrpc.Result(m.ID, slices.Concat([]byte(`{"_meta":{"`+mcp.MetaKeySubscriptionID+`":`), m.ID, []byte(`}}`))), h.hub.identity())
+	last := modern.answer(m.Method, jsonrpc.Result(m.ID, slices.Concat([]byte(`{"_meta":{"`+mcp.MetaKeySubscriptionID+`":`), m.ID, []byte(`}}`))), h.site.identity())
 	if granted.IsEmpty() { // nothing will come
 		answer.end(last)
 	}

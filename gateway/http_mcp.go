@@ -37,7 +37,7 @@ func (h *HTTP) serveMCP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if refused != nil {
-		h.g.log.Debug().Int("status", refused.status).Str("method", r.Method).Str("problem", refused.problem.Message).Msg("an HTTP request was refused")
+		h.log.Debug().Int("status", refused.status).Str("method", r.Method).Str("problem", refused.problem.Message).Msg("an HTTP request was refused")
 		// The body may not have been read: what is left of it has to come in time.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.options.ReadTimeout))
 		refused.write(w)
@@ -190,7 +190,7 @@ func (h *HTTP) listen(a *arrival) *refusal {
 	s.listen(heard)
 	heard.serve(a.r.Context(), a.w, true)
 	s.unlisten(heard)
-	h.g.log.Debug().Msg("a client listens no more")
+	h.log.Debug().Msg("a client listens no more")
 	return nil
 }
 

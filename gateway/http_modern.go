@@ -122,7 +122,7 @@ func (h *HTTP) host(a *arrival, m jsonrpc.Message, p preamble) {
 	caller.introduceAs(p.client)
 	x := &Exchange{Caller: caller, era: modern, keys: headerKeys(a.r.Header), stream: out.answer}
 	requests.begin(neutral(m), x, func(ctx context.Context, x *Exchange) jsonrpc.Message {
-		return h.hub.serve(ctx, x, neutral(m), out.level)
+		return h.site.serve(ctx, x, neutral(m), out.level)
 	})
 	if !out.answer.serve(a.r.Context(), a.w, false) {
 		requests.cancel(jsonrpc.Notification("notifications/cancelled", fmt.Appendf(nil, `{"requestId":%s,"reason":"the client closed the stream"}`, m.ID)))
@@ -144,22 +144,6 @@ func (h *HTTP) register(requests *exchanges) (done func()) {
 		defer h.mu.Unlock()
 		delete(h.visits, requests)
 	}
-}
-
-// serve answers a request of the modern era.
-func (h *hub) serve(ctx context.Context, x *Exchange, m jsonrpc.Message, level severity) jsonrpc.Message {
-	welcome, err := h.greeting(ctx)
-	x.server = h.identity()
-	if m.Method == "server/discover" {
-		if err != nil {
-			return jsonrpc.ErrorReply(m.ID, unavailable(err))
-		}
-		return jsonrpc.Result(m.ID, discovery(welcome))
-	}
-	if level != 0 {
-		h.heed(ctx, level)
-	}
-	return h.g.answer(ctx, x, m)
 }
 
 // checkStandardHeaders holds the headers against the message (section Server
@@ -220,7 +204,7 @@ func (h *HTTP) checkParamHeaders(r *http.Request, m jsonrpc.Message) *jsonrpc.Er
 		return nil
 	}
 	name, _ := params.String("name")
-	tool, _, err := h.g.tools.find(r.Context(), name)
+	tool, err := h.site.find(r.Context(), name)
 	if err != nil {
 		return nil
 	}

@@ -27,9 +27,8 @@ var errSessionOver = errors.New("the session was ended")
 type session struct {
 	id        string
 	principal string
-	g         *Gateway // its own, or the shared one
 	client    *client
-	own       bool   // g is
+	own       estate // what stands behind it alone; nil where that is shared
 	depart    func() // ends what it hears of what others do too
 
 	taking sync.Mutex // messages are taken one after the other
@@ -50,21 +49,19 @@ func (h *HTTP) openSession(principal string) (*session, *refusal) {
 	if !h.reserve(principal) {
 		return nil, refuse(http.StatusServiceUnavailable, codeUnavailable, "%d sessions are open already", h.quota()).with("Retry-After", "60")
 	}
-	s := &session{id: rand.Text(), principal: principal, g: h.g, depart: func() {}, since: time.Now()}
-	if h.options.Process == PerSession {
-		s.g, s.own = New(h.ledger, h.shape), true
-		s.g.tasks = h.g.tasks // what is behind a URL may know the tasks of all
-		s.client = newClient(h.life, s.g, s)
-	} else {
-		s.client = newGuest(h.life, h.hub, s)
-	}
+	s := &session{id: rand.Text(), principal: principal, depart: func() {}, since: time.Now()}
+	s.client = newClient(h.life, h.log, s)
 	s.client.caller.namespace = principal
-	if s.own {
-		if err := s.g.dial(s.client); err != nil {
+	if h.options.Process == PerSession {
+		own, err := h.settle(s.client)
+		if err != nil {
 			h.unreserve(principal)
 			s.client.requests.end(errSessionOver)
 			return nil, refuse(http.StatusBadGateway, codeUnavailable, "%s", err)
 		}
+		s.own = own
+	} else {
+		h.site.welcome(s.client, s)
 	}
 	s.idle = time.AfterFunc(h.options.SessionIdle, func() { h.endSession(s, errSessionOver) })
 	if !h.enrol(s) { // the gateway is being shut down
@@ -170,7 +167,7 @@ func (h *HTTP) part(s *session, cause error) (leave func()) {
 	h.retiring.Add(1)
 	return func() {
 		s.end(cause)
-		h.g.log.Debug().Str("cause", cause.Error()).Msg("a session is over")
+		h.log.Debug().Str("cause", cause.Error()).Msg("a session is over")
 		go func() {
 			defer h.retiring.Done()
 			defer cancel()
@@ -312,10 +309,10 @@ func (s *session) end(cause error) {
 func (s *session) retire(drain, late context.Context) {
 	s.client.requests.handlers.Wait()
 	s.depart()
-	if s.own {
-		s.g.linger(drain, late)
-		s.g.drain(drain, s.client.requests)
-		s.g.hangUp()
+	if s.own != nil {
+		s.own.linger(drain, late)
+		s.own.drain(drain, s.client.requests)
+		hangUp(s.own)
 	}
 }
 

@@ -29,15 +29,23 @@ type hub struct {
 
 	mu          sync.Mutex
 	server      upstream.Server // nil until it is needed
-	welcome     []byte          // the upstream's answer to initialize, with our instructions; nil until it came
+	greeted     []byte          // the upstream's answer to initialize, with our instructions; nil until it came
 	serverInfo  []byte          // of it, raw
 	subscribers map[*subscriber]bool
 	heeded      severity // what the upstream was told to log; zero: it was told nothing
 	floor       severity // the least that requests of the modern era have asked for
 }
 
-func newHub(g *Gateway, version string) *hub {
+// newOwnHub returns the hub of an upstream that one client has for itself, which
+// introduces itself to it.
+func newOwnHub(g *Gateway, introduction func() []byte) *hub {
 	h := &hub{g: g, telling: make(chan struct{}, 1), subscribers: map[*subscriber]bool{}}
+	h.introduce = func(ctx context.Context) ([]byte, error) { return g.introduce(ctx, introduction()) }
+	return h
+}
+
+func newHub(g *Gateway, version string) *hub {
+	h := newOwnHub(g, nil)
 	h.introduce = func(ctx context.Context) ([]byte, error) {
 		if _, err := h.dialled(); err != nil {
 			return nil, err
@@ -87,7 +95,7 @@ func (h *hub) greeting(ctx context.Context) ([]byte, error) {
 func (h *hub) welcomed() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.welcome
+	return h.greeted
 }
 
 func (h *hub) shake() ([]byte, error) {
@@ -129,7 +137,7 @@ func (h *hub) adopt(welcome []byte) {
 	info, _ := read.Get("serverInfo")
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.welcome, h.serverInfo = welcome, info
+	h.greeted, h.serverInfo = welcome, info
 }
 
 // identity is the upstream's serverInfo, raw; nil where it is not known.
@@ -143,7 +151,7 @@ func (h *hub) identity() []byte {
 // it, if it is not empty.
 func (h *hub) declares(capability, inner string) bool {
 	h.mu.Lock()
-	welcome := h.welcome
+	welcome := h.greeted
 	h.mu.Unlock()
 	read, err := rawjson.ParseTo(welcome, 3)
 	if err != nil {

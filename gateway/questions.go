@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/mcp-idem/mcp-idem/upstream"
 )
 
-// questions are the upstream's requests to the client that are not answered yet.
-// The client knows them by ids of ours: a restarted upstream begins with the same
-// ids again. The zero value is ready to use.
+// questions are requests of upstreams to the client that are not answered yet. The
+// client knows them by ids of ours: a restarted upstream begins with the same ids
+// again, and so does another one. The zero value is ready to use.
 type questions struct {
 	mu   sync.Mutex
 	last int
@@ -21,22 +22,27 @@ type questions struct {
 
 type question struct {
 	session upstream.Session
+	of      *Gateway
+	token   []byte // for the client's progress, raw; nil: none is wanted
 	theirs  []byte // the upstream's id
 	ours    []byte
 }
 
-// ask returns the request as the client gets it; ok is false where too many are
+// ask returns the request m as the client gets it; ok is false where too many are
 // open.
-func (q *questions) ask(s upstream.Session, m jsonrpc.Message) (asked jsonrpc.Message, ok bool) {
+func (q *questions) ask(one question, m jsonrpc.Message) (asked jsonrpc.Message, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.open) >= MaxRequestsInFlight {
 		return m, false
 	}
 	q.last++
-	ours := strconv.AppendInt(nil, int64(q.last), 10)
-	q.open = append(q.open, question{session: s, theirs: m.ID, ours: ours})
-	return m.With("id", ours), true
+	one.ours = strconv.AppendInt(nil, int64(q.last), 10)
+	if _, token := progressToken(m.Params); token != nil {
+		one.token = token.Raw()
+	}
+	q.open = append(q.open, one)
+	return m.With("id", one.ours), true
 }
 
 // take takes out the question that an id of ours, or of the upstream's, names.
@@ -65,27 +71,51 @@ func (q *questions) answer(m jsonrpc.Message, bad *jsonrpc.Error) {
 	_ = open.session.Reply(m.With("id", open.theirs)) // the session that asked may be over
 }
 
-// cancelled returns the upstream's notification that it wants no answer any more,
+// progress hands the client's progress with a question to the one that has asked it.
+// Two upstreams may have chosen the same token: then it is nobody's.
+func (q *questions) progress(m jsonrpc.Message) {
+	params, err := rawjson.ParseTo(m.Params, 1)
+	if err != nil || params.Get("progressToken") == nil {
+		return
+	}
+	key := jsonrpc.IDKey(params.Get("progressToken").Raw())
+	var asked []upstream.Session
+	q.mu.Lock()
+	for _, open := range q.open {
+		if open.token != nil && jsonrpc.IDKey(open.token) == key {
+			asked = append(asked, open.session)
+		}
+	}
+	q.mu.Unlock()
+	if len(asked) == 1 {
+		_ = asked[0].Notify(m) // the session that asked may be over
+	}
+}
+
+// cancelled returns the notification of an upstream that it wants no answer any more,
 // with the id that the client knows; ok is false where the client need not know.
-func (q *questions) cancelled(m jsonrpc.Message) (_ jsonrpc.Message, ok bool) {
+func (q *questions) cancelled(of *Gateway, m jsonrpc.Message) (_ jsonrpc.Message, ok bool) {
 	params, err := rawjson.ParseObject(m.Params)
 	if err != nil {
 		return m, false
 	}
 	id, _ := params.Get("requestId")
-	open, ok := q.take(func(o question) bool { return jsonrpc.SameID(o.theirs, id) })
+	open, ok := q.take(func(o question) bool { return o.of == of && jsonrpc.SameID(o.theirs, id) })
 	return m.With("params", params.Set("requestId", open.ours)), ok
 }
 
-// void gives up all that is open, at the end of the session that has asked, and
-// returns what tells the client so.
-func (q *questions) void() (notices []jsonrpc.Message) {
+// void gives up all that an upstream has open, at the end of the session that has
+// asked, and returns what tells the client so.
+func (q *questions) void(of *Gateway) (notices []jsonrpc.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, open := range q.open {
+		if open.of != of {
+			continue
+		}
 		notices = append(notices, jsonrpc.Notification("notifications/cancelled",
 			fmt.Appendf(nil, `{"requestId":%s,"reason":"the server that asked is gone"}`, open.ours)))
 	}
-	q.open = nil
+	q.open = slices.DeleteFunc(q.open, func(o question) bool { return o.of == of })
 	return notices
 }

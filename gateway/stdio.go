@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 )
 
@@ -23,11 +25,21 @@ const (
 // (*upstream.StartError). Calls that run then may end; what does not end in time
 // is unknown. When it returns, the upstream is gone. It is called once.
 func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	c := newStdioClient(g, out)
-	if err := g.dial(c); err != nil {
+	c := newStdioClient(g.log, out)
+	hub := newOwnHub(g, c.visits.introduction)
+	c.visits.face = hub
+	host := bilingual{newOwner(c.client, g), c.visits, hub}
+	c.host = host
+	if err := g.dial(host); err != nil {
 		return err
 	}
-	server := g.server
+	defer hub.work.Wait()
+	return c.serve(ctx, in, g, g.options.DrainFor)
+}
+
+// serve serves the client until it closes its side, ctx ends, or what stands behind
+// the gateway fails.
+func (c *stdioClient) serve(ctx context.Context, in io.Reader, behind estate, drainFor time.Duration) error {
 	var err error
 	ended := make(chan error, 1)
 	go func() { ended <- c.readAll(in) }()
@@ -35,13 +47,13 @@ func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) e
 	select {
 	case err = <-ended:
 		if err != nil {
-			g.log.Warn().Err(err).Msg("the client's messages cannot be read any more")
+			c.log.Warn().Err(err).Msg("the client's messages cannot be read any more")
 		}
 	case <-ctx.Done():
-	case <-server.Failed():
+	case <-behind.failed():
 	}
-	c.finish(ctx)
-	return server.Err()
+	c.finish(ctx, behind, drainFor)
+	return behind.err()
 }
 
 // A stdioClient is the client on standard input and output. One goroutine reads.
@@ -51,12 +63,11 @@ type stdioClient struct {
 	visits *visits
 }
 
-func newStdioClient(g *Gateway, out io.Writer) *stdioClient {
+// newStdioClient returns a client that has no host and no face yet.
+func newStdioClient(log zerolog.Logger, out io.Writer) *stdioClient {
 	box := newOutbox(out)
-	c := newClient(context.Background(), g, only{box})
-	v := newVisits(c)
-	c.host = bilingual{owner{c}, v}
-	return &stdioClient{client: c, box: box, visits: v}
+	c := newClient(context.Background(), log, only{box})
+	return &stdioClient{client: c, box: box, visits: newVisits(c)}
 }
 
 // only is the outlet of a client that has but one stream.
@@ -106,13 +117,12 @@ func (c *stdioClient) take(line []byte) {
 
 // finish lets what runs end, for a while, then ends everything. Whoever is still
 // waiting then is told how its operation stands. When ctx ends, it hurries.
-func (c *stdioClient) finish(ctx context.Context) {
-	drain, cancel := context.WithTimeout(context.Background(), c.g.options.DrainFor)
+func (c *stdioClient) finish(ctx context.Context, behind estate, drainFor time.Duration) {
+	drain, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(hurryFor, cancel) })
 	defer stop()
-	c.g.drain(drain, c.requests)
-	c.visits.hub.work.Wait()
+	behind.drain(drain, c.requests)
 
 	// A client that has closed its side may read on for as long as it likes.
 	flush, cancelFlush := within(ctx, hurryFlushFor)
@@ -120,7 +130,7 @@ func (c *stdioClient) finish(ctx context.Context) {
 	c.box.close(flush)
 	last, cancelLast := within(ctx, hurryCloseFor)
 	defer cancelLast()
-	_ = c.g.server.Close(last) // its error is that of the context, and nothing is left in any case
+	behind.close(last)
 }
 
 // within returns a context that ends so long after ctx has.

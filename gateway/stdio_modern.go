@@ -18,8 +18,8 @@ import (
 // Nothing keeps a client from making requests of both eras on one connection: each
 // is answered in its own.
 type visits struct {
-	c   *client
-	hub *hub // with which the client subscribes, as the only one
+	c    *client
+	face face // that the requests meet
 
 	mu     sync.Mutex
 	came   bool                   // there was one
@@ -29,10 +29,7 @@ type visits struct {
 }
 
 func newVisits(c *client) *visits {
-	v := &visits{c: c, levels: map[*Exchange]severity{}}
-	v.hub = &hub{g: c.g, telling: make(chan struct{}, 1), subscribers: map[*subscriber]bool{}}
-	v.hub.introduce = func(ctx context.Context) ([]byte, error) { return c.g.introduce(ctx, v.introduction()) }
-	return v
+	return &visits{c: c, levels: map[*Exchange]severity{}}
 }
 
 // take has a request of the modern era answered.
@@ -95,7 +92,7 @@ func introductionOf(p preamble) []byte {
 
 func (v *visits) answer(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message {
 	defer v.heed(x)()
-	return v.hub.serve(ctx, x, neutral(m), x.level)
+	return v.face.serve(ctx, x, neutral(m), x.level)
 }
 
 // heed lets the client hear what the upstream logs, until done is called. Whatever
@@ -140,17 +137,13 @@ func (v *visits) subscribe(ctx context.Context, x *Exchange, m jsonrpc.Message) 
 	if err != nil || len(asked.ResourceSubscriptions) > MaxResourceSubscriptions {
 		return jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "subscriptions/listen: the filter cannot be read, or names too much"})
 	}
-	if _, err := v.hub.greeting(ctx); err != nil {
+	if _, err := v.face.greeting(ctx); err != nil {
 		return jsonrpc.ErrorReply(m.ID, unavailable(err))
 	}
-	x.server = v.hub.identity()
-	granted := v.hub.grant(asked)
+	x.server = v.face.identity()
 	var acknowledged atomic.Bool
-	s := &subscriber{uris: map[string]bool{}, wants: func(method string) bool { return admitsChange(granted, method) }}
-	s.hear = func(n jsonrpc.Message) bool { return !acknowledged.Load() || v.c.out.put(tagged(n, m.ID), nil) }
-	v.hub.join(s)
-	defer v.hub.leave(s)
-	granted.ResourceSubscriptions = v.hub.subscribeAll(ctx, s, granted.ResourceSubscriptions)
+	granted, leave := v.face.attend(ctx, asked, func(n jsonrpc.Message) bool { return !acknowledged.Load() || v.c.out.put(tagged(n, m.ID), nil) })
+	defer leave()
 	v.c.out.put(acknowledgement(granted, m.ID), nil)
 	acknowledged.Store(true)
 	if !granted.IsEmpty() {
@@ -162,24 +155,31 @@ func (v *visits) subscribe(ctx context.Context, x *Exchange, m jsonrpc.Message) 
 	return jsonrpc.Result(m.ID, slices.Concat([]byte(`{"_meta":{"`+mcp.MetaKeySubscriptionID+`":`), m.ID, []byte(`}}`)))
 }
 
-// A bilingual is the host of a client on stdio: it owns the upstream, in both eras.
+// shakes notes that the client has made a handshake of its own.
+func (v *visits) shakes() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shook = true
+}
+
+// A bilingual is a client on stdio and its upstream, as the two see each other in both
+// eras.
 type bilingual struct {
 	owner
 	visits *visits
+	hub    *hub // with which the client subscribes, as the only one
 }
 
 // greet hands a handshake on. Where one was made already for requests of the modern
 // era, and the upstream refuses another, that one serves.
 func (b bilingual) greet(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message {
-	b.visits.mu.Lock()
-	b.visits.shook = true
-	b.visits.mu.Unlock()
+	b.visits.shakes()
 	answer := b.owner.greet(ctx, x, m)
 	if answer.Result != nil {
-		b.visits.hub.adopt(answer.Result)
+		b.hub.adopt(answer.Result)
 		return answer
 	}
-	if welcome := b.visits.hub.welcomed(); welcome != nil {
+	if welcome := b.hub.welcomed(); welcome != nil {
 		return jsonrpc.Result(m.ID, negotiated(welcome, m.Params))
 	}
 	return answer
@@ -187,18 +187,18 @@ func (b bilingual) greet(ctx context.Context, x *Exchange, m jsonrpc.Message) js
 
 // Notification hands the upstream's notification to the client, in the manner of the
 // eras that it has spoken in. It is part of upstream.Handler.
-func (c *stdioClient) Notification(m jsonrpc.Message) {
-	isLegacy, isModern := c.visits.eras()
+func (b bilingual) Notification(m jsonrpc.Message) {
+	isLegacy, isModern := b.visits.eras()
 	switch {
 	case isLegacy:
-		c.client.Notification(m)
+		b.owner.Notification(m)
 		if isModern && isAnnouncement(m.Method) {
-			c.visits.hub.Notification(m)
+			b.hub.Notification(m)
 		}
 	case m.Method != methodMessage:
-		c.visits.hub.Notification(m)
-	case c.visits.heeds(m):
-		c.out.put(m, nil)
+		b.hub.Notification(m)
+	case b.visits.heeds(m):
+		b.say(m)
 	}
 }
 
@@ -212,9 +212,9 @@ func isAnnouncement(method string) bool {
 
 // Request hands the upstream's request to the client, where its era has such
 // requests.
-func (c *stdioClient) Request(s upstream.Session, m jsonrpc.Message) {
-	if isLegacy, _ := c.visits.eras(); isLegacy {
-		c.client.Request(s, m)
+func (b bilingual) Request(s upstream.Session, m jsonrpc.Message) {
+	if isLegacy, _ := b.visits.eras(); isLegacy {
+		b.owner.Request(s, m)
 		return
 	}
 	_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{ // the session that asked may be over
@@ -224,14 +224,14 @@ func (c *stdioClient) Request(s upstream.Session, m jsonrpc.Message) {
 
 // upstreamBack tells the upstream what the client had told it, and the client what
 // has become of the tools.
-func (c *stdioClient) upstreamBack(s upstream.Session) {
-	isLegacy, isModern := c.visits.eras()
+func (b bilingual) upstreamBack(s upstream.Session) {
+	isLegacy, isModern := b.visits.eras()
 	if isLegacy {
-		c.client.upstreamBack(s)
+		b.owner.upstreamBack(s)
 	} else {
-		c.requests.spawn(func() { c.g.state.restore(c.g.life, s) })
+		b.restore(s)
 	}
-	if isModern && c.g.announces.Load() {
-		c.visits.hub.Notification(toolsChanged)
+	if isModern && b.g.announces.Load() {
+		b.hub.Notification(toolsChanged)
 	}
 }
