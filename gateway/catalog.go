@@ -216,7 +216,10 @@ func (c *catalog) readAll(ctx context.Context, see func(result []byte)) (*tools,
 			return nil, err
 		}
 	}
-	return read, c.addStatusTool(read)
+	if !c.g.isOneOfSeveral() && read.isKeyed(c.g.options.Policy.OnProblem) {
+		return read, c.addStatusTool(read)
+	}
+	return read, nil
 }
 
 // add rewrites a page and adds it; it returns the cursor of the next one.
@@ -280,17 +283,22 @@ func (c *catalog) note(read *tools) {
 	}
 }
 
-// addStatusTool adds the gateway's own tool to the last page, where any tool is
-// keyed and the upstream has none of that name.
-func (c *catalog) addStatusTool(read *tools) error {
-	keyed := false
-	for _, tool := range read.byName {
-		callable := tool.Problem == "" || c.g.options.Policy.OnProblem == toolschema.OnProblemHarness
-		keyed = keyed || tool.Keyed() && callable
+// isKeyed reports whether any tool can be called with a key.
+func (t *tools) isKeyed(onProblem toolschema.OnProblem) bool {
+	for _, tool := range t.byName {
+		if tool.Keyed() && (tool.Problem == "" || onProblem == toolschema.OnProblemHarness) {
+			return true
+		}
 	}
+	return false
+}
+
+// addStatusTool adds the gateway's own tool to the last page, where the upstream has
+// none of that name.
+func (c *catalog) addStatusTool(read *tools) error {
 	_, taken := read.byName[c.g.statusTool()]
 	_, dropped := read.dropped[c.g.statusTool()]
-	if taken || dropped || !keyed {
+	if taken || dropped {
 		return nil
 	}
 	last := &read.pages[len(read.pages)-1]

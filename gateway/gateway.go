@@ -59,8 +59,17 @@ type Options struct {
 	// the Observer only EraFound.
 	Dial     Dialer
 	Upstream upstream.Options
-	Log      zerolog.Logger
+	// Name is that of one among several upstreams: a Front offers its tools as
+	// Name__tool. Empty: the upstream is the only one.
+	Name string
+	// Digest is of all that says what the upstream is and how it is guarded. A Front
+	// leaves alone what it has an upstream of the same Name and Digest of already.
+	Digest string
+	Log    zerolog.Logger
 }
+
+// separator stands between the name of an upstream and that of what it offers.
+const separator = "__"
 
 // A Dialer makes a server of its own with each call. The server need not be there
 // yet to be spoken to; see upstream.Server. It is safe for concurrent use.
@@ -139,9 +148,16 @@ func New(ledger *dedup.Ledger, options Options) *Gateway {
 	options.fill()
 	life, end := context.WithCancelCause(context.Background())
 	g := &Gateway{tasks: &tasks{}, options: options, log: options.Log, ledger: ledger, life: life, end: end}
+	if g.isOneOfSeveral() {
+		g.log = g.log.With().Str("upstream", options.Name).Logger()
+	}
 	g.tools = newCatalog(g)
 	return g
 }
+
+// isOneOfSeveral reports whether clients meet the upstream as a part of a Front, which
+// then says what is to be said for all.
+func (g *Gateway) isOneOfSeveral() bool { return g.options.Name != "" }
 
 func (o *Options) fill() {
 	for _, d := range []struct {
@@ -168,6 +184,9 @@ func (o *Options) fill() {
 	o.Policy.HarnessKeys = o.Keys == KeysHarness
 	if o.Judgement.AmbiguousTexts == nil {
 		o.Judgement = upstream.DefaultJudgement()
+	}
+	if o.Name != "" {
+		o.Policy.Prefix = o.Name + separator
 	}
 	if o.Policy.StatusTool == "" {
 		o.Policy.StatusTool = StatusTool

@@ -37,7 +37,7 @@ func (g *Gateway) instruct(result rawjson.Object) []byte {
 	own, ok := result.Get("instructions")
 	_, isText := rawjson.Unquote(own)
 	switch {
-	case !g.hasTools.Load() || g.options.Keys == KeysHarness,
+	case !g.hasTools.Load() || g.options.Keys == KeysHarness, g.isOneOfSeveral(),
 		!isText && ok && string(own) != "null": // what cannot be read is not changed
 		return result.Without()
 	case !isText:
@@ -54,5 +54,5 @@ func (g *Gateway) learn(result rawjson.Object) {
 	g.hasTools.Store(has)
 	tools, _ := rawjson.ParseObject(declared)
 	changes, _ := tools.Get("listChanged")
-	g.announces.Store(string(changes) == "true")
+	g.announces.Store(string(changes) == "true" || g.isOneOfSeveral())
 }

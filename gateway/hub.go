@@ -164,6 +164,13 @@ func (h *hub) declares(capability, inner string) bool {
 	return value.Get(inner).Is("true")
 }
 
+// has reports whether the upstream has declared an inner capability of one, whatever
+// its value.
+func (h *hub) has(capability, inner string) bool {
+	read, err := rawjson.ParseTo(h.welcomed(), 3)
+	return err == nil && read.Get("capabilities").Get(capability).Get(inner) != nil
+}
+
 // Request refuses what the upstream asks: which client should answer, nobody knows.
 func (h *hub) Request(s upstream.Session, m jsonrpc.Message) {
 	_ = s.Reply(jsonrpc.ErrorReply(m.ID, &jsonrpc.Error{ // the session that asked may be over

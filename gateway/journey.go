@@ -103,9 +103,10 @@ func (j *journey) findTool(ctx context.Context) {
 	case errors.As(err, &refused):
 		j.obstacle = &obstacle{failure: refused}
 	case errors.Is(err, errNoSuchTool):
-		message := "Unknown tool: " + j.call.Name
+		name := j.g.options.Policy.Prefix + j.call.Name
+		message := "Unknown tool: " + name
 		if problem := j.g.tools.whyDropped(j.call.Name); problem != "" {
-			message = "Tool " + j.call.Name + " is not offered: " + problem
+			message = "Tool " + name + " is not offered: " + problem
 		}
 		j.obstacle = &obstacle{failure: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message + "; nothing was sent"}}
 	default:

@@ -37,7 +37,10 @@ func (g *Gateway) dial(a audience) error {
 // whose format escapes them.
 func (g *Gateway) observer(a audience) upstream.Observer {
 	var junk sync.Once
-	log := g.log.With().Str("upstream", g.options.Scope.Upstream).Logger()
+	log := g.log
+	if !g.isOneOfSeveral() {
+		log = log.With().Str("upstream", g.options.Scope.Upstream).Logger()
+	}
 	return upstream.Observer{
 		Stderr: func(line []byte) { log.Info().Bytes("stderr", line).Msg("upstream") },
 		Junk: func(line []byte) {

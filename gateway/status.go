@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mcp-idem/mcp-idem/dedup"
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
@@ -42,7 +43,17 @@ func statusDefinition(name string) []byte {
 
 // asksForStatus reports whether the call is for the gateway's own tool.
 func (j *journey) asksForStatus() bool {
-	return j.call.Name == j.g.statusTool() && j.g.tools.known(j.call.Name).Name == ""
+	return j.call.Name == j.g.statusTool() && j.g.tools.known(j.call.Name).Name == "" && !j.g.isOneOfSeveral()
+}
+
+// Status answers a call of the gateway's own tool, under whatever name.
+func (g *Gateway) Status(ctx context.Context, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
+	j := g.begin(x, request)
+	defer j.end()
+	if !j.parse() {
+		return j.reply()
+	}
+	return j.status(ctx)
 }
 
 // statusQuestion is what idempotency_status is asked.
@@ -56,6 +67,7 @@ type statusQuestion struct {
 // status answers from the ledger. It is an error only where it cannot answer.
 func (j *journey) status(ctx context.Context) jsonrpc.Message {
 	question, err := readStatusQuestion(j.request.Params)
+	question.Tool = strings.TrimPrefix(question.Tool, j.g.options.Policy.Prefix)
 	if err != nil {
 		j.told = tellRefused(dedup.Reason(toolschema.ReasonArguments), err.Error(), `Give {"operation_id":"op_…"}, or {"tool":"…","idempotency_key":"…"}.`)
 		return j.reply()
@@ -109,6 +121,11 @@ func (g *Gateway) statusEntry(ctx context.Context, from *Exchange, q statusQuest
 		return e, false, dedup.ErrNotFound // such a key has no operation
 	}
 	return g.ledger.OperationOf(ctx, g.scope(from, q.Tool), key)
+}
+
+// isOf reports whether a scope is the gateway's, whoever the caller is.
+func (g *Gateway) isOf(s dedup.Scope) bool {
+	return s.Upstream == g.options.Scope.Upstream && s.Account == g.options.Scope.Account
 }
 
 // mayRead reports whether the caller has shown that the operation is its own: a

@@ -147,6 +147,9 @@ type Policy struct {
 	HarnessKeys bool
 	// StatusTool is the name of the gateway's own status tool, "" without one.
 	StatusTool string
+	// Prefix stands before the names under which tools are offered. Tool.Name, and
+	// what the operator says of tools, are without it.
+	Prefix string
 }
 
 // OnProblem says what becomes of a tool that needs a key, but whose schema has a

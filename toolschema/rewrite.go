@@ -53,6 +53,27 @@ func (p Policy) Rewrite(definition []byte) (Tool, error) {
 }
 
 func (p Policy) rewrite(def *rawjson.Value) (Tool, error) {
+	t, err := p.prepare(def)
+	if err == nil && p.Prefix != "" {
+		t.Definition = Rename(t.Definition, p.Prefix+t.Name)
+	}
+	return t, err
+}
+
+// Rename returns a definition of a tool, a prompt or anything else that has a name,
+// with another one. What has none stays as it is.
+func Rename(definition []byte, name string) []byte {
+	def, err := rawjson.ParseTo(definition, 1)
+	if err != nil || def.Get("name") == nil {
+		return definition
+	}
+	var edits rawjson.Edits
+	old := def.Get("name")
+	edits.Replace(old.Start, old.End, rawjson.Quote(name))
+	return edits.Apply(def)
+}
+
+func (p Policy) prepare(def *rawjson.Value) (Tool, error) {
 	if !def.IsObject() {
 		return Tool{}, fmt.Errorf("unreadable tool definition: %w", rawjson.ErrNotObject)
 	}

@@ -61,12 +61,15 @@ type Options struct {
 	Observer Observer
 }
 
+// DefaultStartTimeout is how long a server may take for a handshake.
+const DefaultStartTimeout = 30 * time.Second
+
 func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		value *time.Duration
 		other time.Duration
 	}{
-		{&o.StartTimeout, 30 * time.Second}, {&o.Grace, 2 * time.Second}, {&o.WriteTimeout, 30 * time.Second},
+		{&o.StartTimeout, DefaultStartTimeout}, {&o.Grace, 2 * time.Second}, {&o.WriteTimeout, 30 * time.Second},
 		{&o.BackoffMin, 100 * time.Millisecond}, {&o.BackoffMax, 30 * time.Second}, {&o.BackoffReset, time.Minute},
 		{&o.IdleAfter, time.Minute},
 	} {
