@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,23 +161,47 @@ func checkMedia(r *http.Request, answers ...string) *refusal {
 	return nil
 }
 
-// accepts reports whether Accept headers name a media type. Where there are none,
-// anything is accepted (RFC 9110, section 12.5.1).
-func accepts(headers []string, want string) bool {
+// accepts reports whether Accept headers name a media type.
+func accepts(headers []string, want string) bool { return readPreference(headers, want).weight > 0 }
+
+// prefersEvents reports whether a client that reads both would rather have events than
+// an object: by their weights, or else by what it names first.
+func prefersEvents(h http.Header) bool {
+	events := readPreference(h.Values("Accept"), "text/event-stream")
+	object := readPreference(h.Values("Accept"), "application/json")
+	return events.weight > object.weight || events.weight == object.weight && events.place < object.place
+}
+
+// A preference is how much a client likes a media type.
+type preference struct {
+	weight float64 // 0: it does not accept it
+	place  int     // of the range that the type is in, among all
+}
+
+// readPreference reads Accept headers. Where there are none, anything is accepted; of
+// the ranges that a type is in, the narrowest counts (RFC 9110, section 12.5.1).
+func readPreference(headers []string, want string) (found preference) {
 	if len(headers) == 0 {
-		return true
+		return preference{weight: 1}
 	}
 	family, _, _ := strings.Cut(want, "/")
-	for part := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+	ranges := []string{"*/*", family + "/*", want}
+	narrowest := -1
+	for place, part := range strings.Split(strings.Join(headers, ","), ",") {
 		kind, parameters, err := mime.ParseMediaType(part)
-		if err != nil || parameters["q"] != "" && strings.Trim(parameters["q"], "0.") == "" { // q=0 is a refusal
-			continue
-		}
-		if kind == want || kind == family+"/*" || kind == "*/*" {
-			return true
+		if i := slices.Index(ranges, kind); err == nil && i > narrowest {
+			narrowest, found = i, preference{weightOf(parameters["q"]), place}
 		}
 	}
-	return false
+	return found
+}
+
+// weightOf reads a weight (RFC 9110, section 12.4.2); what is none counts as none given.
+func weightOf(q string) float64 {
+	if weight, err := strconv.ParseFloat(q, 64); err == nil && weight >= 0 && weight <= 1 {
+		return weight
+	}
+	return 1
 }
 
 // read reads the body, once and whole, and the message in it.

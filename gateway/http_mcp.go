@@ -161,6 +161,7 @@ func (h *HTTP) carry(a *arrival, s *session, m jsonrpc.Message, answer *stream, 
 	}
 	defer s.leave(answer, h.options.SessionIdle)
 	defer then()
+	answer.events, answer.retry = prefersEvents(a.r.Header), reconnectAfter
 	s.take(m, &Exchange{Caller: s.client.caller, keys: headerKeys(a.r.Header), stream: answer})
 	answer.serve(a.r.Context(), a.w, false)
 	return nil
@@ -187,6 +188,7 @@ func (h *HTTP) listen(a *arrival) *refusal {
 	}
 	defer s.leave(nil, h.options.SessionIdle)
 	heard := newStream()
+	heard.retry = reconnectAfter
 	s.listen(heard)
 	heard.serve(a.r.Context(), a.w, true)
 	s.unlisten(heard)

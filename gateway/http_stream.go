@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -19,15 +20,24 @@ const (
 	keepAliveEvery = 15 * time.Second
 	// writeWithin is how long a reader may take for what has been written at once.
 	writeWithin = 30 * time.Second
+	// reconnectAfter is how long a client should wait before it listens again, where
+	// its stream has ended.
+	reconnectAfter = time.Second
 )
 
 // A stream is what is said in one HTTP response: a JSON object where that is the
-// answer alone, else events, of which the answer is the last. Saying something never
+// answer alone and the client does not prefer events, else events, of which the answer
+// is the last. Saying something never
 // waits for the reader. It is safe for concurrent use.
 type stream struct {
 	// head, if not nil, sets the header and finds the status when both are about to
 	// be written. alone is the answer where nothing else is said, else nil.
 	head func(h http.Header, alone *jsonrpc.Message) (status int)
+	// events, if true, makes an answer that is alone an event too, unless its status
+	// says what is wrong: the client would rather have it so.
+	events bool
+	// retry, if not zero, is said with the first event: when to reconnect.
+	retry time.Duration
 
 	mu    sync.Mutex
 	queue []jsonrpc.Message
@@ -92,9 +102,9 @@ func (s *stream) leave() {
 // header.
 func (s *stream) serve(ctx context.Context, w http.ResponseWriter, atOnce bool) (whole bool) {
 	defer s.leave()
-	out := &responder{w: w, rc: http.NewResponseController(w), head: s.head}
+	out := &responder{w: w, rc: http.NewResponseController(w), head: s.head, prefers: s.events, retry: s.retry}
 	defer out.rest()
-	if atOnce && !out.events() {
+	if atOnce && !out.hello() {
 		return false
 	}
 	silent := time.NewTicker(keepAliveEvery)
@@ -123,25 +133,33 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, atOnce bool) 
 // A responder writes one HTTP response. Its methods report whether the reader can
 // still be written to.
 type responder struct {
-	w     http.ResponseWriter
-	rc    *http.ResponseController
-	head  func(http.Header, *jsonrpc.Message) int
-	begun bool // as events
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	head    func(http.Header, *jsonrpc.Message) int
+	prefers bool          // events
+	retry   time.Duration // still to be said
+	begun   bool          // as events
 }
 
 func (r *responder) write(batch []jsonrpc.Message, over bool) bool {
 	switch {
 	case over && !r.begun && len(batch) == 1 && batch[0].IsResponse():
-		return r.object(batch[0])
+		return r.alone(batch[0])
 	case len(batch) == 0 && (!over || r.begun):
 		return true
 	}
+	r.beginEvents()
 	return r.events(batch...)
 }
 
-// object writes an answer that is alone.
-func (r *responder) object(answer jsonrpc.Message) bool {
-	status := r.begin("application/json", &answer)
+// alone writes an answer that is alone.
+func (r *responder) alone(answer jsonrpc.Message) bool {
+	status := r.begin(&answer)
+	if r.prefers && status == http.StatusOK {
+		r.headEvents(status)
+		return r.events(answer)
+	}
+	r.w.Header().Set("Content-Type", "application/json")
 	r.w.Header().Set("Content-Length", strconv.Itoa(len(answer.Raw())))
 	r.w.WriteHeader(status)
 	_, err := r.w.Write(answer.Raw())
@@ -149,15 +167,26 @@ func (r *responder) object(answer jsonrpc.Message) bool {
 }
 
 // events writes messages as events (Server-sent events, section 9.2 of the HTML
-// standard).
+// standard). An event of the retry field alone is none by the standard, but one
+// without data to some clients, so that it goes with a message.
 func (r *responder) events(batch ...jsonrpc.Message) bool {
-	r.beginEvents()
 	for _, m := range batch {
-		event := append(append([]byte("event: message\ndata: "), jsonrpc.Line(m.Raw())...), '\n')
+		event := []byte("event: message\n")
+		if r.retry > 0 {
+			event = fmt.Appendf(event, "retry: %d\n", r.retry.Milliseconds())
+			r.retry = 0
+		}
+		event = append(append(append(event, "data: "...), jsonrpc.Line(m.Raw())...), '\n')
 		if _, err := r.w.Write(event); err != nil {
 			return false
 		}
 	}
+	return r.flush()
+}
+
+// hello shows that events will come.
+func (r *responder) hello() bool {
+	r.beginEvents()
 	return r.flush()
 }
 
@@ -173,21 +202,23 @@ func (r *responder) beginEvents() {
 		r.allow(writeWithin)
 		return
 	}
+	r.headEvents(r.begin(nil))
+}
+
+func (r *responder) headEvents(status int) {
 	r.begun = true
-	status := r.begin("text/event-stream", nil)
+	r.w.Header().Set("Content-Type", "text/event-stream")
 	r.w.Header().Set("Cache-Control", "no-cache")
 	r.w.Header().Set("X-Accel-Buffering", "no") // proxies hold events back otherwise
 	r.w.WriteHeader(status)
 }
 
-func (r *responder) begin(contentType string, alone *jsonrpc.Message) (status int) {
+func (r *responder) begin(alone *jsonrpc.Message) (status int) {
 	r.allow(writeWithin)
-	status = http.StatusOK
 	if r.head != nil {
-		status = r.head(r.w.Header(), alone)
+		return r.head(r.w.Header(), alone)
 	}
-	r.w.Header().Set("Content-Type", contentType)
-	return status
+	return http.StatusOK
 }
 
 func (r *responder) flush() bool { return r.rc.Flush() == nil }

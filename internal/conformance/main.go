@@ -2,7 +2,7 @@
 // conformance server, directly and with the gateway between, and prints how many
 // checks pass, and each scenario in which that differs:
 //
-//	go run ./internal/conformance [--run REGEXP] [--place REGEXP] [--keep FOLDER] [--gateway PROGRAM]
+//	go run ./internal/conformance [--run REGEXP] [--place REGEXP] [--keep FOLDER] [--gateway PROGRAM] [--wrap FLAGS]
 //
 // It needs Go, npm, and for what is not in the cache yet a network; where Node.js is
 // older than 22.19, it gets another one on Linux. Exit status: 0 when the gateway is worse in
@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -50,6 +51,7 @@ func main() {
 type settings struct {
 	runs, places  pattern
 	keep, gateway string
+	wrap          string // more flags of the gateway, with spaces between
 	expected      []suite.Expectation
 }
 
@@ -79,6 +81,7 @@ func parseFlags(args []string) (settings, error) {
 	f.Var(&s.places, "place", "only at the places that match the `REGEXP`; direct is always one")
 	f.StringVar(&s.keep, "keep", "", "leave what the suite and the programs have said in this `FOLDER`")
 	f.StringVar(&s.gateway, "gateway", "", "the `PROGRAM` of mcp-idem (default: build it)")
+	f.StringVar(&s.wrap, "wrap", "", "more `FLAGS` of mcp-idem wrap, as \"--era legacy\"; what then differs is not on the list of what is expected")
 	err := f.Parse(args)
 	if err == nil && f.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
@@ -109,6 +112,7 @@ func (s settings) run(ctx context.Context, out io.Writer) (worse bool, err error
 	if err != nil {
 		return false, err
 	}
+	kit.Flags = strings.Fields(s.wrap)
 	fmt.Fprintf(out, "%s, %s/%s, %d cores, %s\n", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 	for _, run := range suite.Runs {
 		if !s.runs.selects(run.Name) {

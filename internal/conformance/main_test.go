@@ -14,9 +14,9 @@ import (
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	s, err := parseFlags([]string{"--run", "2025", "--place", "^stdio", "--keep", "folder", "--gateway", "program"})
+	s, err := parseFlags([]string{"--run", "2025", "--place", "^stdio", "--keep", "folder", "--gateway", "program", "--wrap", "--era legacy"})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"folder", "program"}, []string{s.keep, s.gateway})
+	assert.Equal(t, []string{"folder", "program", "--era legacy"}, []string{s.keep, s.gateway, s.wrap})
 	assert.True(t, s.runs.selects("0.2.0 2025-11-25"))
 	assert.False(t, s.runs.selects("0.1.16"))
 	assert.False(t, s.places.selects("http"))

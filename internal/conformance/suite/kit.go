@@ -50,11 +50,13 @@ var Runs = []Run{
 }
 
 // A Kit is the programs that are run. Its methods may be called by several
-// goroutines at once.
+// goroutines at once, its fields not be written to meanwhile.
 type Kit struct {
 	node, modules, server string
 	// Gateway is the program of mcp-idem.
 	Gateway string
+	// Flags are more of mcp-idem wrap, for all places that have one.
+	Flags []string
 }
 
 // Fetch gets what is not in the cache yet: the suites and a Node.js to run them

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 )
 
 // A Place is where the suite is run: at the server itself, or at a gateway that
@@ -23,7 +24,8 @@ var Direct = Place{Name: "direct", http: true}
 var Places = []Place{
 	{Name: "stdio shared", wrap: []string{"--process", "shared"}},
 	{Name: "stdio per_session", wrap: []string{"--process", "per_session"}},
-	{Name: "http", http: true, wrap: []string{}},
+	{Name: "http shared", http: true, wrap: []string{"--process", "shared"}},
+	{Name: "http per_session", http: true, wrap: []string{"--process", "per_session"}},
 }
 
 // serve starts what the place needs, and returns the address for the suite. Stop
@@ -71,7 +73,7 @@ func (k *Kit) direct(run Run, address string) []string {
 func (k *Kit) wrapped(place Place, address, folder string, upstream []string) []string {
 	command := []string{k.Gateway, "wrap", "--http", address, "--class", "*=READ_ONLY",
 		"--ledger", filepath.Join(folder, "ledger.db"), "--name", "conformance", "--account", "none"}
-	return append(append(command, place.wrap...), upstream...)
+	return slices.Concat(command, place.wrap, k.Flags, upstream)
 }
 
 // freeAddress is one of this machine on which nobody listens.

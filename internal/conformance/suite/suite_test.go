@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -198,4 +199,21 @@ func TestProcessThatIsNotThereIsNoneToStop(t *testing.T) {
 	p, err := startProcess(t.Context(), "127.0.0.1:1", filepath.Join(t.TempDir(), "log"), []string{"no-such-program-here"})
 	require.ErrorIs(t, err, exec.ErrNotFound)
 	assert.Nil(t, p)
+}
+
+func TestGatewayGetsItsFlagsBeforeTheServer(t *testing.T) {
+	t.Parallel()
+	k := &Kit{Gateway: "mcp-idem", Flags: []string{"--era", "legacy"}}
+	command := k.wrapped(Places[0], "127.0.0.1:1", "folder", []string{"--", "server"})
+	assert.Equal(t, []string{"mcp-idem", "wrap", "--http", "127.0.0.1:1"}, command[:4])
+	assert.Equal(t, []string{"--process", "shared", "--era", "legacy", "--", "server"}, command[len(command)-6:])
+}
+
+func TestServerOverHTTPHasSessionsWhereTheRunNeedsThem(t *testing.T) {
+	t.Parallel()
+	k := &Kit{server: "server"}
+	for _, run := range Runs {
+		modern := run.requirements == "2026-07-28"
+		assert.Equal(t, fmt.Sprintf("-stateless=%t", modern), k.direct(run, "127.0.0.1:1")[3], run.Name)
+	}
 }
