@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/upstream"
@@ -37,6 +40,7 @@ func (g *Gateway) dial(a audience) error {
 // whose format escapes them.
 func (g *Gateway) observer(a audience) upstream.Observer {
 	var junk sync.Once
+	var last atomic.Pointer[string] // that was said of an exit
 	log := g.log
 	if !g.isOneOfSeveral() {
 		log = log.With().Str("upstream", g.options.Scope.Upstream).Logger()
@@ -56,10 +60,16 @@ func (g *Gateway) observer(a audience) upstream.Observer {
 		},
 		EraFound: g.options.Upstream.Observer.EraFound,
 		Exited: func(err error, next time.Duration) {
-			log.Warn().Err(err).Dur("restart_in_ms", next).Msg("the upstream is gone")
+			level := zerolog.WarnLevel
+			text := err.Error()
+			if said := last.Swap(&text); said != nil && *said == text {
+				level = zerolog.DebugLevel // it is tried on and on
+			}
+			log.WithLevel(level).Err(err).Dur("restart_in_ms", next).Msg("the upstream is gone")
 			a.upstreamGone()
 		},
 		Restarted: func(s upstream.Session) {
+			last.Store(nil)
 			log.Info().Msg("the upstream is back")
 			g.tools.invalidate()
 			a.upstreamBack(s)

@@ -117,14 +117,22 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }
 
-// serve serves clients by HTTP until the program is told to end.
-func (s *httpSettings) serve(cmd *cobra.Command, ledger *dedup.Ledger, options gateway.Options, h gateway.HTTPOptions) error {
+func (s *httpSettings) listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", s.address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("--http: %s is in use by another program; end that, or give another port", s.address)
+		return nil, fmt.Errorf("--http: %s is in use by another program; end that, or give another port", s.address)
 	case err != nil:
-		return fmt.Errorf("--http: %w", err)
+		return nil, fmt.Errorf("--http: %w", err)
+	}
+	return l, nil
+}
+
+// serve serves clients by HTTP until the program is told to end.
+func (s *httpSettings) serve(cmd *cobra.Command, ledger *dedup.Ledger, options gateway.Options, h gateway.HTTPOptions) error {
+	l, err := s.listen()
+	if err != nil {
+		return err
 	}
 	gate, err := gateway.NewHTTP(ledger, options, h)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-idem/mcp-idem/config"
 	"github.com/mcp-idem/mcp-idem/dedup/sqlite"
 	"github.com/mcp-idem/mcp-idem/upstream"
 )
@@ -38,7 +39,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 // on the second of them, says in one line on stderr what went wrong, and returns the
 // exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(context.Background(), endings(args)...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	root := rootCommand()
@@ -50,15 +51,32 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitFine
 	}
-	// What the server or its files have said may be in it.
-	fmt.Fprintf(stderr, "mcp-idem: %s\n", plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	for _, line := range lines(err) {
+		fmt.Fprintf(stderr, "mcp-idem: %s\n", line)
+	}
 	return exitCode(err)
 }
 
+// lines are the words of an error, one line of them for each mistake in a
+// configuration. What a server or its files have said may be in them.
+func lines(err error) (all []string) {
+	if errors.As(err, new(*config.Error)) {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			all = append(all, plain(line))
+		}
+		return all
+	}
+	return []string{plain(strings.ReplaceAll(err.Error(), "\n", "; "))}
+}
+
 // endings are the signals that end the program, less those that it was started to
-// ignore, as nohup does.
-func endings() []os.Signal {
-	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
+// ignore, as nohup does. serve reads its configuration anew on SIGHUP.
+func endings(args []string) []os.Signal {
+	ending := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if len(args) == 0 || args[0] != "serve" {
+		ending = append(ending, syscall.SIGHUP)
+	}
+	return slices.DeleteFunc(ending, signal.Ignored)
 }
 
 func exitCode(err error) int {
@@ -87,6 +105,9 @@ is told EFFECT_UNKNOWN in place of an error.`,
   # for instance, in Claude Code:
   claude mcp add memory -- mcp-idem wrap -- npx -y @modelcontextprotocol/server-memory
 
+  # several servers as one, by the file that clients use:
+  mcp-idem serve servers.json
+
   # which of a server's tools will ask for a key, and why:
   mcp-idem tools -- npx -y @modelcontextprotocol/server-memory
 
@@ -95,7 +116,7 @@ is told EFFECT_UNKNOWN in place of an error.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return usagef("say what to do: wrap, tools, ledger, demo or version; see mcp-idem --help")
+			return usagef("say what to do: wrap, serve, tools, ledger, demo or version; see mcp-idem --help")
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -107,7 +128,7 @@ is told EFFECT_UNKNOWN in place of an error.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s: %w; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
 	})
-	root.AddCommand(wrapCommand(), toolsCommand(), ledgerCommand(), demoCommand(), versionCommand())
+	root.AddCommand(wrapCommand(), serveCommand(), toolsCommand(), ledgerCommand(), demoCommand(), versionCommand())
 	return root
 }
 

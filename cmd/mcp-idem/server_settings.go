@@ -30,8 +30,14 @@ type serverSettings struct {
 func (s *serverSettings) register(f *pflag.FlagSet) {
 	s.at.register(f)
 	f.StringVar(&s.name, "name", "", "what the server is called; part of the scope of keys (default: its package or program; of a URL, host and path)")
-	f.StringVar(&s.namespace, "namespace", "", "who calls; part of the scope of keys (default: the user of the operating system)")
 	f.StringVar(&s.account, "account", "", "what the server acts on; part of the scope of keys (default: the working folder; of a URL, none)")
+	s.registerGuard(f)
+}
+
+// registerGuard registers the flags that may hold for any server.
+func (s *serverSettings) registerGuard(f *pflag.FlagSet) {
+	s.at.registerEra(f)
+	f.StringVar(&s.namespace, "namespace", "", "who calls; part of the scope of keys (default: the user of the operating system)")
 	f.DurationVar(&s.startTimeout, "start-timeout", defaultStartTimeout, "how long the server may take to answer initialize")
 	f.DurationVar(&s.window, "window", gateway.DefaultWindow, "how long a recorded answer is replayed")
 	f.DurationVar(&s.upstreamWindow, "upstream-window", gateway.DefaultUpstreamWindow, "how long, from the first sending on, the server honours the keys of DEDUPLICATE tools")

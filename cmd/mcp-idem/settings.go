@@ -26,7 +26,7 @@ const envPrefix = "MCP_IDEM_"
 // come from the environment. The path of a native key may hold commas.
 var separators = map[string]string{"class": ",", "native-key": ";", "allow-origin": ",", "header": "\n"}
 
-// settings are the flags of wrap. Each is also an environment variable:
+// settings are the flags of wrap, and most of them of serve. Each is also an environment variable:
 // --call-timeout is MCP_IDEM_CALL_TIMEOUT. A flag wins.
 type settings struct {
 	serverSettings
@@ -40,6 +40,11 @@ type settings struct {
 
 func (s *settings) register(f *pflag.FlagSet) {
 	s.serverSettings.register(f)
+	s.registerGate(f)
+}
+
+// registerGate registers the flags that are not about what the server is.
+func (s *settings) registerGate(f *pflag.FlagSet) {
 	s.ledgerSetting.register(f)
 	s.http.register(f)
 	f.DurationVar(&s.callTimeout, "call-timeout", gateway.DefaultCallTimeout, "how long a call may take before the caller is told EFFECT_UNKNOWN")

@@ -26,6 +26,9 @@ type urlSettings struct {
 func (s *urlSettings) register(f *pflag.FlagSet) {
 	f.StringVar(&s.url, "url", "", "the server's `URL`, in place of a command: streamable HTTP, or the older HTTP+SSE")
 	f.StringArrayVar(&s.headers, "header", nil, "a header for each request to --url, `'Name: value'`; ${VAR} stands for a variable of the environment; may be repeated, in the environment a line each")
+}
+
+func (s *urlSettings) registerEra(f *pflag.FlagSet) {
 	f.StringVar(&s.era, "era", string(upstream.EraAuto), "how the server speaks: legacy (up to 2025-11-25), modern (from 2026-07-28), or auto to find out")
 }
 
