@@ -11,8 +11,7 @@ import (
 const maxErrors = 20
 
 // An Error is one thing that is wrong in a file. Its text never holds a value of an
-// environment variable, a header, an argument, or more of a URL than scheme and
-// host.
+// environment variable, a header, an argument, or more of a URL than its scheme.
 type Error struct {
 	File    string
 	Line    int // from 1; 0 where the file as a whole is wrong

@@ -17,7 +17,7 @@ func (r *reader) remote(n *node, address member, s *Server) {
 	r.login(n, s)
 }
 
-// endpoint reads the URL. Of one that is refused scheme and host are told.
+// endpoint reads the URL. Of one that is refused no more than the scheme is told.
 func (r *reader) endpoint(address member, s *Server) {
 	text, ok := r.text(address.name, address.value)
 	if !ok {

@@ -31,6 +31,14 @@ func NewFront(ledger *dedup.Ledger, options FrontOptions) *Front {
 	return f
 }
 
+// Offered is the name under which clients know what the upstream calls name.
+func (o Options) Offered(name string) string {
+	if o.Name == "" {
+		return name
+	}
+	return o.Name + separator + name
+}
+
 // checkNames refuses names of upstreams by which what they offer could not be told
 // apart.
 func checkNames(upstreams []Options) error {

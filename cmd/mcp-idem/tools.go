@@ -24,12 +24,13 @@ type toolsFlags struct {
 func toolsCommand() *cobra.Command {
 	var f toolsFlags
 	cmd := &cobra.Command{
-		Use:   "tools [flags] (-- COMMAND [ARG...] | --url URL)",
-		Short: "Show what wrap would make of a server's tools: class, rule, schema",
+		Use:   "tools [flags] (CONFIG | -- COMMAND [ARG...] | --url URL)",
+		Short: "Show what wrap or serve would make of servers' tools: class, rule, schema",
 		Long: `tools starts COMMAND, an MCP server that speaks stdio, or goes to the server behind
-URL, asks it for its tools, ends it, and shows how wrap with the same flags would offer them: which ask for a key,
-which rule decided that, and what stands in the way. No tool is called, and no
-ledger is opened.`,
+URL, or to all servers of CONFIG, a file as of serve; asks for the tools, ends what
+it has started, and shows how wrap or serve with the same flags would offer them:
+which ask for a key, which rule decided that, and what stands in the way. No tool is
+called, and no ledger is opened.`,
 		Example: `  mcp-idem tools -- npx -y @modelcontextprotocol/server-memory
 
   # one tool, with its definition before and after:
@@ -40,6 +41,9 @@ ledger is opened.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd); err != nil {
 				return err
+			}
+			if f.at.url == "" && len(args) == 1 && cmd.ArgsLenAtDash() != 0 && isConfiguration(args[0]) {
+				return showAllTools(cmd, &f, args[0])
 			}
 			if err := f.at.needsServer("tools")(cmd, args); err != nil {
 				return err
@@ -60,10 +64,6 @@ func showTools(cmd *cobra.Command, f *toolsFlags, command []string) error {
 	if err != nil {
 		return err
 	}
-	out, err := colored(cmd.OutOrStdout(), f.color)
-	if err != nil {
-		return err
-	}
 	tools, err := gateway.Inspect(cmd.Context(), options, version())
 	if err != nil {
 		return err
@@ -74,9 +74,16 @@ func showTools(cmd *cobra.Command, f *toolsFlags, command []string) error {
 			return err
 		}
 	}
+	return f.print(cmd, l)
+}
+
+// print prints a listing as the flags say.
+func (f *toolsFlags) print(cmd *cobra.Command, l listing) error {
+	out, err := colored(cmd.OutOrStdout(), f.color)
 	switch {
+	case err != nil:
 	case f.json:
-		return l.printJSON(cmd.OutOrStdout())
+		err = l.printJSON(cmd.OutOrStdout())
 	case f.tool != "":
 		_, err = io.WriteString(out, l.details())
 	default:
@@ -162,4 +169,13 @@ func named(tools []gateway.InspectedTool, name string) (found []gateway.Inspecte
 		return nil, fmt.Errorf("there is no tool %q; similar ones are %s", name, strings.Join(near, ", "))
 	}
 	return nil, fmt.Errorf("there is no tool %q among %s; without --tool they are listed", name, counted(len(tools), "tool"))
+}
+
+// refusals are why model APIs would refuse the tool under the name that they see.
+func (l listing) refusals(t gateway.InspectedTool) []toolschema.Refusal {
+	definition := t.Upstream
+	if l.Name != "" {
+		definition = toolschema.Rename(definition, l.Offered(t.Name))
+	}
+	return toolschema.Refusals(definition)
 }

@@ -50,7 +50,7 @@ func (l listing) facts(t gateway.InspectedTool) [][2]string {
 			facts = append(facts, [2]string{"native key", "the inputSchema has no property " + n.String()})
 		}
 	}
-	for _, text := range refusalsOf(t) {
+	for _, text := range l.refusalsOf(t) {
 		facts = append(facts, [2]string{"refused by", text})
 	}
 	return facts

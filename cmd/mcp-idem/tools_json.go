@@ -79,7 +79,7 @@ func (l listing) toolRow(t gateway.InspectedTool) toolRow {
 	for _, n := range t.Natives {
 		r.NativeKeys = append(r.NativeKeys, nativeRow{n.String(), n.Shown, n.Raw, n.Configured})
 	}
-	for _, refusal := range toolschema.Refusals(t.Upstream) {
+	for _, refusal := range l.refusals(t) {
 		r.Refusals = append(r.Refusals, refusalRow(refusal))
 	}
 	return r

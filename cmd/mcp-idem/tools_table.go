@@ -156,7 +156,7 @@ func (l listing) notes() string {
 			problems.add(t.Name, t.Problem)
 		}
 		if t.Offered {
-			for _, text := range refusalsOf(t) {
+			for _, text := range l.refusalsOf(t) {
 				refusals.add(t.Name, text)
 			}
 		}
@@ -211,9 +211,9 @@ var problemHeading = map[toolschema.OnProblem]string{
 
 // refusalsOf are the reasons for which model APIs refuse a tool, a line each that
 // begins with the APIs.
-func refusalsOf(t gateway.InspectedTool) (texts []string) {
+func (l listing) refusalsOf(t gateway.InspectedTool) (texts []string) {
 	var by remarks
-	for _, r := range toolschema.Refusals(t.Upstream) {
+	for _, r := range l.refusals(t) {
 		by.add(r.API, r.Problem)
 	}
 	for _, problem := range by.texts {
