@@ -33,6 +33,15 @@
 //	hub.go        one upstream and many clients; common.go, when it is there
 //	guest.go      one of the clients; subscribe.go, what it hears of besides answers
 //	drain.go      the end: what runs may end, and what does not is unknown
+//	site.go       what clients see of it, and what stands behind; hub_site.go, of a hub
+//
+// Several upstreams look like one, each behind a Gateway of its own:
+//
+//	front.go      the upstreams, and how others take their place
+//	front_answer.go   whom a request concerns; front_list.go, lists of all
+//	front_face.go     one handshake and one set of announcements for all
+//	front_serve.go    on stdio and by HTTP; several.go, a client that meets all
+//	directory.go  whose a resource is
 //
 // HTTP is one way to come, and knows two eras of the protocol:
 //

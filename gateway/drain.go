@@ -23,13 +23,24 @@ func (g *Gateway) drain(ctx context.Context, clients ...*exchanges) {
 	case <-ctx.Done():
 	case <-g.server.Failed():
 	}
-	g.end(errShutdown)
+	over := errShutdown
+	if err := g.server.Err(); err != nil {
+		over = &overError{err}
+	}
+	g.end(over)
 	for _, c := range clients {
-		c.end(errShutdown)
+		c.end(over)
 	}
 	<-idle
 	g.listeners.Wait()
 }
+
+// An overError is the errShutdown of a gateway whose upstream has failed for good: who
+// still waits is told why.
+type overError struct{ err error }
+
+func (e *overError) Error() string        { return e.err.Error() }
+func (e *overError) Is(target error) bool { return target == errShutdown }
 
 // linger is part of estate.
 func (g *Gateway) linger(contexts ...context.Context) {

@@ -31,10 +31,40 @@ func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) e
 	host := bilingual{newOwner(c.client, g), c.visits, hub}
 	c.host = host
 	if err := g.dial(host); err != nil {
+		Decline(in, out, err)
 		return err
 	}
 	defer hub.work.Wait()
 	return c.serve(ctx, in, g, g.options.DrainFor)
+}
+
+// declineWithin is how long a client is waited for that is to be told why it is not
+// served.
+const declineWithin = time.Second
+
+// Decline answers the first request that comes on in with an error: most clients show
+// their user that, and not what stands in the log. It waits for a moment. in may be
+// read from after it has returned.
+func Decline(in io.Reader, out io.Writer, why error) {
+	declined := make(chan struct{})
+	go func() {
+		defer close(declined)
+		lines := jsonrpc.NewReader(in, MaxMessageBytes)
+		for {
+			line, err := lines.Next()
+			if err != nil {
+				return
+			}
+			if m, err := jsonrpc.Parse(line); err == nil && m.IsRequest() {
+				_, _ = out.Write(jsonrpc.Line(jsonrpc.ErrorReply(m.ID, unavailable(why)).Raw())) // a client that is gone is told nothing
+				return
+			}
+		}
+	}()
+	select {
+	case <-declined:
+	case <-time.After(declineWithin):
+	}
 }
 
 // serve serves the client until it closes its side, ctx ends, or what stands behind

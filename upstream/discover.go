@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"errors"
 	"slices"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -23,13 +25,33 @@ func discovered(m jsonrpc.Message) (discovery, error) {
 		return discovery{}, errNoHandshake
 	}
 	if versions, ok := v.Get("supportedVersions").Texts(); ok && !mcp.IsModernProtocol(mcp.NegotiateMutuallySupportedVersion(versions)) {
-		return discovery{}, errNoHandshake // it knows the request, and speaks the older revisions only
+		return discovery{}, &olderError{versions}
 	}
 	return discovery{
 		capabilities: v.Get("capabilities"),
 		info:         v.Get("_meta").Get(mcp.MetaKeyServerInfo),
 		instructions: v.Get("instructions"),
 	}, nil
+}
+
+// An olderError says of a server that it knows what a modern client begins with, and
+// speaks older revisions only. It is an errNoHandshake to who has others to try.
+type olderError struct{ versions []string }
+
+func (e *olderError) Error() string {
+	return "speaks only the revisions " + strings.Join(e.versions, ", ") + " of the protocol, and not the era that was asked for"
+}
+
+func (*olderError) Is(target error) bool { return target == errNoHandshake }
+
+// noHandshake says what was wrong with an answer that is no handshake, and what to
+// check.
+func noHandshake(err error, check string) string {
+	var older *olderError
+	if errors.As(err, &older) {
+		return older.Error() + "; let the era be found out"
+	}
+	return errNoHandshake.Error() + "; check that " + check
 }
 
 // initializeResult says the same as a legacy server says in answer to initialize.

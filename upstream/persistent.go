@@ -28,7 +28,7 @@ type Persistent struct {
 	ended chan struct{} // closed when the supervisor has returned
 
 	mu          sync.Mutex
-	changed     chan struct{} // closed and replaced when the server comes or goes
+	came        chan struct{} // closed and replaced when a server comes
 	server      Server        // nil unless its handshake was answered with a result
 	params      []byte        // of the newest initialize
 	initialized *jsonrpc.Message
@@ -60,7 +60,7 @@ type attempt struct {
 func Persist(name string, dial Dialer, o Options, introduced func(result []byte)) *Persistent {
 	p := &Persistent{
 		name: name, dial: dial, o: o, introduced: introduced,
-		ended: make(chan struct{}), changed: make(chan struct{}),
+		ended: make(chan struct{}), came: make(chan struct{}),
 	}
 	p.life, p.close = context.WithCancel(context.Background())
 	p.haste, p.hurry = context.WithCancel(context.Background())
@@ -173,7 +173,7 @@ func (p *Persistent) Proceed() {
 func (p *Persistent) Ready(ctx context.Context) (Session, error) {
 	for {
 		p.mu.Lock()
-		server, changed := p.server, p.changed
+		server, came := p.server, p.came
 		p.mu.Unlock()
 		if server != nil {
 			if s, err := server.Ready(ctx); err == nil || ctx.Err() != nil {
@@ -181,7 +181,7 @@ func (p *Persistent) Ready(ctx context.Context) (Session, error) {
 			}
 		}
 		select {
-		case <-changed: // soon, where the server has failed
+		case <-came: // another, where this one has failed
 		case <-p.life.Done():
 			return nil, p.closed()
 		case <-ctx.Done():
@@ -216,10 +216,9 @@ func (p *Persistent) Failed() <-chan struct{} { return nil }
 // Err returns nil. See Trouble.
 func (p *Persistent) Err() error { return nil }
 
-// Close ends the server, or the start of one. When it returns nothing is left, and
-// nobody is told anything any more. What was open is lost. When ctx ends the server
-// gets no more time. Its error is the cause of a ctx that ended before. It may be
-// called again.
+// Close ends the server, or the start of one, which get no more time when ctx ends.
+// What was open is lost. When it returns nothing is left, and nobody is told anything
+// any more. Its error is the cause of a ctx that ended before. It may be called again.
 func (p *Persistent) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.close()
@@ -282,7 +281,6 @@ func (p *Persistent) see(a *attempt, again bool) (lived time.Duration, err error
 	err = server.Err()
 	p.mu.Lock()
 	p.server, p.trouble = nil, err
-	p.change()
 	p.mu.Unlock()
 	return time.Since(born), err
 }
@@ -301,7 +299,8 @@ func (p *Persistent) settle(a *attempt, server Server, m jsonrpc.Message, err er
 	}
 	if p.trouble == nil {
 		p.server, a.initialized, a.proceeds = server, p.initialized, p.proceeds
-		p.change()
+		close(p.came)
+		p.came = make(chan struct{})
 	}
 	close(a.settled)
 	return p.trouble
@@ -337,16 +336,9 @@ func (p *Persistent) present(a *attempt, server Server, again bool) {
 	}
 }
 
-// end closes a server, which it does not wait for longer than its graces, nor than
-// Close can.
+// end closes a server, and waits no longer than its graces, nor than Close can.
 func (p *Persistent) end(server Server) {
 	ctx, cancel := context.WithTimeout(p.haste, 2*p.o.withDefaults().Grace)
 	defer cancel()
 	_ = server.Close(ctx) // its error is that of the context, and nothing is left in any case
-}
-
-// change wakes those who wait for a server. The caller holds the lock.
-func (p *Persistent) change() {
-	close(p.changed)
-	p.changed = make(chan struct{})
 }

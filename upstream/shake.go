@@ -184,5 +184,8 @@ func (r *Remote) reasonOf(err error) string {
 	case errors.As(err, &lost):
 		return fmt.Sprintf("%v: %v; check that the URL is that of an MCP server", errNoHandshake, lost.Err)
 	}
+	if errors.Is(err, errNoHandshake) {
+		return noHandshake(err, "the URL is that of an MCP server")
+	}
 	return fmt.Sprintf("%v; check that the URL is that of an MCP server", err)
 }

@@ -102,7 +102,7 @@ func (p *Process) firstFailure(ctx context.Context, s *life, err error) error {
 	isLost := errors.As(err, &lost)
 	switch {
 	case errors.Is(err, errNoHandshake), isLost && lost.Cause == BadAnswer:
-		p.fail(&StartError{Name: p.cmd.Name, Err: err, Reason: errNoHandshake.Error() + "; check that the command is an MCP server"})
+		p.fail(&StartError{Name: p.cmd.Name, Err: err, Reason: noHandshake(err, "the command is an MCP server")})
 	case errors.Is(err, errNoAnswer), errors.Is(err, errWriteTimeout):
 		p.fail(&StartError{Name: p.cmd.Name, Err: err, Reason: fmt.Sprintf(
 			"did not answer %s within %s; check that the command is an MCP server, or give it more time", p.opener(), p.o.StartTimeout)})

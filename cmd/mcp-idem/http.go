@@ -111,6 +111,17 @@ func (s *httpSettings) options(remote bool, log zerolog.Logger) (o gateway.HTTPO
 	return o, nil
 }
 
+// optionsIfAny are options where clients come by HTTP.
+func (s *httpSettings) optionsIfAny(remote bool, log zerolog.Logger) (o gateway.HTTPOptions, err error) {
+	switch {
+	case s.address != "":
+		return s.options(remote, log)
+	case s.tokenFile != "":
+		return o, usagef("--token-file is for clients that come by HTTP; give --http too, or leave it out")
+	}
+	return o, nil
+}
+
 // isLoopback reports whether only this machine reaches what listens on the host.
 func isLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)

@@ -36,18 +36,19 @@ Flags, and the environment's MCP_IDEM_*, go before what the file says.`,
 
   # for clients that come by HTTP:
   mcp-idem serve --http 127.0.0.1:7423 servers.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch len(args) {
-			case 0:
-				return usagef("serve: no configuration; give a file with an mcpServers object, for instance: mcp-idem serve servers.json")
-			case 1:
-				return nil
-			}
-			return usagef("serve: there is %q behind the configuration %q; give one file", args[1], args[0])
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
-				return err
+			args, err := s.http.takeAddress(cmd, args)
+			switch {
+			case err != nil:
+			case len(args) == 0:
+				err = usagef("serve: no configuration; give a file with an mcpServers object, for instance: mcp-idem serve servers.json")
+			case len(args) > 1:
+				err = usagef("serve: there is %q behind the configuration %q; give one file", args[1], args[0])
+			default:
+				err = fromEnvironment(cmd)
+			}
+			if err != nil {
+				return s.decline(cmd, err)
 			}
 			s.flags, s.file = cmd.Flags(), args[0]
 			return serve(cmd, &s)
@@ -55,44 +56,22 @@ Flags, and the environment's MCP_IDEM_*, go before what the file says.`,
 	}
 	s.registerGuard(cmd.Flags())
 	s.registerGate(cmd.Flags())
+	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
 func serve(cmd *cobra.Command, s *serveSettings) error {
-	file, err := config.Load(s.file, os.LookupEnv)
+	upstreams, log, err := s.start(cmd)
 	if err != nil {
-		return &usageError{err}
+		return s.decline(cmd, err)
 	}
-	if err := s.adopt(file); err != nil {
-		return err
-	}
-	log, err := s.logger(cmd.ErrOrStderr())
+	web, err := s.http.optionsIfAny(false, log)
 	if err != nil {
-		return err
+		return s.decline(cmd, err)
 	}
-	for _, note := range file.Notes {
-		log.Info().Msg(note)
-	}
-	upstreams, err := s.upstreams(file, log)
+	ledger, path, err := s.openLedger(cmd.Context(), log)
 	if err != nil {
-		return err
-	}
-	path, err := s.ledgerPath()
-	if err != nil {
-		return err
-	}
-	var web gateway.HTTPOptions
-	switch {
-	case s.http.address != "":
-		if web, err = s.http.options(false, log); err != nil {
-			return err
-		}
-	case s.http.tokenFile != "":
-		return usagef("token_file is for clients that come by HTTP; give http too, or leave it out")
-	}
-	ledger, err := openLedger(cmd.Context(), path, log)
-	if err != nil {
-		return err
+		return s.decline(cmd, err)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see wrap
 	for _, o := range upstreams {
@@ -114,6 +93,26 @@ func serve(cmd *cobra.Command, s *serveSettings) error {
 	front := gateway.NewHTTPFront(ledger, options, web, upstreams[0].Scope.Namespace)
 	err = s.run(cmd.Context(), front, upstreams, log, func(ctx context.Context) error { return front.Serve(ctx, l) })
 	return errors.Join(err, ledger.Close())
+}
+
+// start reads the file, and what it says.
+func (s *serveSettings) start(cmd *cobra.Command) ([]gateway.Options, zerolog.Logger, error) {
+	file, err := config.Load(s.file, os.LookupEnv)
+	if err != nil {
+		return nil, zerolog.Nop(), &usageError{err}
+	}
+	if err := s.adopt(file); err != nil {
+		return nil, zerolog.Nop(), err
+	}
+	log, err := s.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, log, err
+	}
+	for _, note := range file.Notes {
+		log.Info().Msg(note)
+	}
+	upstreams, err := s.upstreams(file, log)
+	return upstreams, log, err
 }
 
 // A front is a gateway whose upstreams can be replaced while it serves.

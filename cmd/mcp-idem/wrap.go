@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/mcp-idem/mcp-idem/dedup"
 	"github.com/mcp-idem/mcp-idem/dedup/sqlite"
@@ -44,14 +45,14 @@ also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
   mcp-idem wrap --class 'set_*=SAFE_RETRY' --class 'peek=READ_ONLY' -- ./server --port-free`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, err := s.http.takeAddress(cmd, args)
+			if err == nil {
+				err = fromEnvironment(cmd)
+			}
+			if err == nil {
+				err = s.at.needsServer("wrap")(cmd, args)
+			}
 			if err != nil {
-				return err
-			}
-			if err := fromEnvironment(cmd); err != nil {
-				return err
-			}
-			if err := s.at.needsServer("wrap")(cmd, args); err != nil {
-				return err
+				return s.decline(cmd, err)
 			}
 			return wrap(cmd, &s, args)
 		},
@@ -64,27 +65,19 @@ also an environment variable: --call-timeout is MCP_IDEM_CALL_TIMEOUT.`,
 func wrap(cmd *cobra.Command, s *settings, command []string) error {
 	log, err := s.logger(cmd.ErrOrStderr())
 	if err != nil {
-		return err
+		return s.decline(cmd, err)
 	}
 	options, err := s.options(command, log)
 	if err != nil {
-		return err
+		return s.decline(cmd, err)
 	}
-	var web gateway.HTTPOptions
-	if s.http.address != "" {
-		if web, err = s.http.options(s.at.url != "", log); err != nil {
-			return err
-		}
-	} else if s.http.tokenFile != "" {
-		return usagef("--token-file is for clients that come by HTTP; give --http too, or leave it out")
-	}
-	path, err := s.ledgerPath()
+	web, err := s.http.optionsIfAny(s.at.url != "", log)
 	if err != nil {
-		return err
+		return s.decline(cmd, err)
 	}
-	ledger, err := openLedger(cmd.Context(), path, log)
+	ledger, path, err := s.openLedger(cmd.Context(), log)
 	if err != nil {
-		return err
+		return s.decline(cmd, err)
 	}
 	// A client that dies closes our output while its calls go on. A write there must
 	// not end the process, as it does unless SIGPIPE is caught (package os/signal);
@@ -98,6 +91,24 @@ func wrap(cmd *cobra.Command, s *settings, command []string) error {
 		err = gateway.New(ledger, options).ServeStdio(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 	}
 	return errors.Join(err, ledger.Close())
+}
+
+// decline tells a client on stdio why it is not served, and returns that.
+func (s *settings) decline(cmd *cobra.Command, why error) error {
+	if in, ok := cmd.InOrStdin().(*os.File); s.http.address == "" && !(ok && term.IsTerminal(int(in.Fd()))) {
+		gateway.Decline(cmd.InOrStdin(), cmd.OutOrStdout(), why)
+	}
+	return why
+}
+
+// openLedger opens the ledger that is set.
+func (s *settings) openLedger(ctx context.Context, log zerolog.Logger) (*dedup.Ledger, string, error) {
+	path, err := s.ledgerPath()
+	if err != nil {
+		return nil, path, err
+	}
+	ledger, err := openLedger(ctx, path, log)
+	return ledger, path, err
 }
 
 // openLedger opens the ledger, and settles what dead processes have left in it.
