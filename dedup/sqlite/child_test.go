@@ -61,7 +61,7 @@ func runTask(task, path string, args []string) error {
 // migrateAndWait does all of a migration but to commit it, prints the version that
 // the ledger has within the transaction, and waits for the end of its input.
 func migrateAndWait(path string) error {
-	db, err := sql.Open("sqlite", dsn(path, toCreate, DefaultBusyTimeout))
+	db, err := sql.Open("sqlite", dsn(path, toCreate, Options{BusyTimeout: DefaultBusyTimeout}))
 	if err != nil {
 		return err
 	}

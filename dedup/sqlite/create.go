@@ -31,7 +31,7 @@ func prepare(path string, o Options) error {
 	if err := touch(path); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", dsn(path, toCreate, o.BusyTimeout))
+	db, err := sql.Open("sqlite", dsn(path, toCreate, o))
 	if err != nil {
 		return err
 	}

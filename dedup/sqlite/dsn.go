@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Bounds of SQLite's write-ahead log.
@@ -33,11 +32,13 @@ const (
 // synchronous is FULL, since NORMAL can forget a commit when power is lost
 // (https://sqlite.org/pragma.html#pragma_synchronous), and a forgotten claim is
 // an effect that happens twice. On macOS only F_FULLFSYNC reaches the disk.
-func dsn(path string, r role, busy time.Duration) string {
+func dsn(path string, r role, o Options) string {
 	v := url.Values{}
 	pragma := func(name, value string) { v.Add("_pragma", name+"("+value+")") }
-	v.Set("_busy_timeout", strconv.FormatInt(busy.Milliseconds(), 10))
-	v.Set("_synchronous", "FULL")
+	v.Set("_busy_timeout", strconv.FormatInt(o.BusyTimeout.Milliseconds(), 10))
+	if v.Set("_synchronous", "FULL"); o.Unsynced {
+		v.Set("_synchronous", "OFF")
+	}
 	v.Set("_foreign_keys", "on")
 	v.Set("_dqs", "0")
 	v.Set("_defensive", "1")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,13 +40,13 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			func(t *testing.T, path string) { execFile(t, path, "PRAGMA application_id=7") }, Options{}, "is another program's",
 		},
 		"a newer ledger": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=4") }, Options{}, "has schema version 4, and this program knows 3",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=5") }, Options{}, "has schema version 5, and this program knows 4",
 		},
 		"a ledger without a version": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=0") }, Options{}, "has schema version 0, and this program knows 3",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=0") }, Options{}, "has schema version 0, and this program knows 4",
 		},
 		"a ledger of a version below the first": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=-1") }, Options{}, "has schema version -1, and this program knows 3",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=-1") }, Options{}, "has schema version -1, and this program knows 4",
 		},
 		"a damaged ledger": {damage, Options{}, "is damaged"},
 		"a locked ledger":  {lockFile, Options{BusyTimeout: time.Millisecond}, "is locked"},
@@ -174,16 +175,23 @@ func TestConnectionsAreSetUp(t *testing.T) {
 	s := newStore(t, Options{BusyTimeout: 1234 * time.Millisecond})
 	for pragma, want := range map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "1234", "auto_vacuum": "2",
-		"wal_autocheckpoint": "1000", "journal_size_limit": "16777216", "application_id": "1835231588", "user_version": "3",
+		"wal_autocheckpoint": "1000", "journal_size_limit": "16777216", "application_id": "1835231588", "user_version": "4",
 	} {
-		for name, db := range map[string]interface {
-			QueryRowContext(context.Context, string, ...any) *sql.Row
-		}{"writer": s.writer.session.conn, "reader": s.readers.db} {
-			var got string
-			require.NoError(t, db.QueryRowContext(context.Background(), "PRAGMA "+pragma).Scan(&got))
-			assert.Equal(t, want, got, "%s of the %s", pragma, name)
-		}
+		writer := s.writer.session.conn
+		require.NoError(t, s.readers.use(context.Background(), func(reader *connection) error {
+			for name, conn := range map[string]*connection{"writer": writer, "reader": reader} {
+				var got any
+				require.NoError(t, conn.query(context.Background(), "PRAGMA "+pragma, func(c *columns) error {
+					got = next[any](c)
+					return nil
+				}))
+				assert.Equal(t, want, fmt.Sprint(got), "%s of the %s", pragma, name)
+			}
+			return nil
+		}))
 	}
-	_, err := s.readers.db.Exec("DELETE FROM tallies")
-	require.Error(t, err, "readers only read")
+	require.Error(t, s.readers.use(context.Background(), func(reader *connection) error {
+		_, err := reader.exec("DELETE FROM tallies")
+		return err
+	}), "readers only read")
 }

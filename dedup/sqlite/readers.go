@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"iter"
 	"math"
@@ -25,105 +24,56 @@ const (
 )
 
 const (
-	listQuery = "SELECT " + columns + fromOperations + `
+	infoQuery   = "SELECT secret, since FROM meta"
+	taskQuery   = "SELECT id FROM operations WHERE task = ? ORDER BY settled_at DESC, id DESC LIMIT 1"
+	glanceQuery = "SELECT state, attempt, round, open_until IS NOT NULL FROM operations WHERE id = ?"
+	listQuery   = "SELECT " + columnNames + fromOperations + `
 		WHERE (o.claimed_at, o.id) < (?1, ?2) AND o.claimed_at > ?3 AND (?4 = 0 OR o.state = ?4) AND (?5 = '' OR s.tool = ?5)
 		ORDER BY o.claimed_at DESC, o.id DESC LIMIT ?6`
 	// unsettledQuery reads three partial indexes and nothing else of the table.
-	unsettledQuery = "SELECT " + columns + fromOperations + `
+	unsettledQuery = "SELECT " + columnNames + fromOperations + `
 		WHERE o.number IN (SELECT number FROM operations WHERE state = 1 UNION ALL SELECT number FROM operations WHERE open_until IS NOT NULL
 			UNION ALL SELECT number FROM operations WHERE state = 2 AND input_until <= ?1)
 		ORDER BY o.claimed_at DESC, o.id DESC`
 	// getQuery loads no result whose window has passed by ?2.
-	getQuery = "SELECT " + columns + `, CASE WHEN o.state <> 3 OR o.settled_at + o.window > ?2 THEN
+	getQuery = "SELECT " + columnNames + `, CASE WHEN o.state <> 3 OR o.settled_at + o.window > ?2 THEN
 		iif(o.state = 2, (SELECT question FROM rounds WHERE operation = o.number ORDER BY number DESC LIMIT 1),
 			(SELECT body FROM results WHERE operation = o.number)) END` + fromOperations + "WHERE o.id = ?1"
 	// overdueQuery reads its partial index in order, and only as far as the limit.
-	overdueQuery = "SELECT " + columns + ` FROM operations o CROSS JOIN scopes s ON s.number = o.scope
+	overdueQuery = "SELECT " + columnNames + ` FROM operations o CROSS JOIN scopes s ON s.number = o.scope
 		WHERE o.kept = 1 AND o.state = 3 AND o.settled_at + o.window <= ?1 ORDER BY o.settled_at + o.window, o.id LIMIT ?2`
+	historyQuery = `SELECT e.move, e.attempt, e.state, e.at, e.actor, e.note FROM events e
+		JOIN operations o ON o.number = e.operation WHERE o.id = ? ORDER BY e.sequence`
+	statesQuery = `SELECT date(o.created_at / 1000, 'unixepoch'), s.upstream, s.tool, o.state, count(*), sum(o.state = 3 AND o.is_error),
+		sum(o.move = 15 AND o.state <> 4)` + fromOperations + `GROUP BY 1, 2, 3, 4`
+	talliesQuery = "SELECT day, upstream, tool, kind, count FROM tallies"
 )
 
-// readers are the connections that only read, with what they run prepared.
-type readers struct {
-	db *sql.DB
-
-	surroundings, rounds, get, task, glance, list, unsettled, overdue, history, states, tallies *sql.Stmt
-}
-
-func openReaders(path string, o Options) (*readers, error) {
-	db, err := sql.Open("sqlite", dsn(path, toRead, o.BusyTimeout))
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(maxReaders)
-	db.SetMaxIdleConns(maxReaders)
-	r := &readers{db: db}
-	for _, p := range []struct {
-		stmt  **sql.Stmt
-		query string
-	}{
-		{&r.surroundings, surroundingsQuery},
-		{&r.rounds, roundsQuery},
-		{&r.get, getQuery},
-		{&r.task, "SELECT id FROM operations WHERE task = ? ORDER BY settled_at DESC, id DESC LIMIT 1"},
-		{&r.glance, "SELECT state, attempt, round, open_until IS NOT NULL FROM operations WHERE id = ?"},
-		{&r.list, listQuery},
-		{&r.unsettled, unsettledQuery},
-		{&r.overdue, overdueQuery},
-		{&r.history, `SELECT e.move, e.attempt, e.state, e.at, e.actor, e.note FROM events e
-			JOIN operations o ON o.number = e.operation WHERE o.id = ? ORDER BY e.sequence`},
-		{&r.states, `SELECT date(o.created_at / 1000, 'unixepoch'), s.upstream, s.tool, o.state, count(*), sum(o.state = 3 AND o.is_error),
-			sum(o.move = 15 AND o.state <> 4)` + fromOperations + `GROUP BY 1, 2, 3, 4`},
-		{&r.tallies, "SELECT day, upstream, tool, kind, count FROM tallies"},
-	} {
-		if *p.stmt, err = db.Prepare(p.query); err != nil {
-			return nil, errors.Join(err, db.Close())
+// Find gathers what stands in a claim's way, in one statement or transaction and so
+// at one moment.
+func (s *Store) Find(ctx context.Context, q dedup.Query) (around dedup.Surroundings, err error) {
+	err = s.readers.use(ctx, func(c *connection) error {
+		if q.Rounds {
+			around, err = findWithRounds(c, q, s.now())
+		} else {
+			around, _, err = surroundings(context.Background(), c, q, s.now(), true)
 		}
-	}
-	return r, nil
-}
-
-func (r *readers) close() error { return r.db.Close() }
-
-// info reads what was made with the ledger.
-func (r *readers) info() (info dedup.Info, err error) {
-	err = r.db.QueryRow("SELECT secret, since FROM meta").Scan(bytesInto(info.Secret[:]), timeInto{&info.Since})
-	return info, err
-}
-
-// quick is a context for reads that take microseconds. Watching a caller's
-// context would cost more than they do, and an interrupted connection is thrown
-// away.
-func quick(ctx context.Context) (context.Context, error) {
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return context.WithoutCancel(ctx), nil
-}
-
-// Find gathers what stands in a claim's way, in one statement and so at one
-// moment.
-func (s *Store) Find(ctx context.Context, q dedup.Query) (dedup.Surroundings, error) {
-	ctx, err := quick(ctx)
-	if err != nil {
-		return dedup.Surroundings{}, err
-	}
-	if q.Rounds {
-		return s.findWithRounds(ctx, q)
-	}
-	around, _, err := surroundings(ctx, s.readers.surroundings, q, s.now(), true)
+		return err
+	})
 	return around, err
 }
 
-// findWithRounds reads in two statements, and so in a transaction.
-func (s *Store) findWithRounds(ctx context.Context, q dedup.Query) (dedup.Surroundings, error) {
-	tx, err := s.readers.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
+// findWithRounds reads in several statements, and so in a transaction.
+func findWithRounds(c *connection, q dedup.Query, now time.Time) (dedup.Surroundings, error) {
+	if _, err := c.exec("BEGIN"); err != nil {
 		return dedup.Surroundings{}, err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
-	around, same, err := surroundings(ctx, tx.StmtContext(ctx, s.readers.surroundings), q, s.now(), true)
+	around, same, err := surroundings(context.Background(), c, q, now, true)
 	if err == nil {
-		around.Rounds, err = rounds(ctx, tx.StmtContext(ctx, s.readers.rounds), same.number, true)
+		around.Rounds, err = rounds(context.Background(), c, same.number, true)
+	}
+	if err == nil {
+		_, err = c.exec("ROLLBACK") // nothing was written
 	}
 	return around, err
 }
@@ -131,26 +81,23 @@ func (s *Store) findWithRounds(ctx context.Context, q dedup.Query) (dedup.Surrou
 // Get returns one operation with its result while its window lasts, or
 // dedup.ErrNotFound.
 func (s *Store) Get(ctx context.Context, id dedup.OperationID) (dedup.Entry, error) {
-	ctx, err := quick(ctx)
-	if err != nil {
-		return dedup.Entry{}, err
-	}
 	var r row
 	now := s.now()
-	err = s.readers.get.QueryRowContext(ctx, id[:], now.UnixMilli()).Scan(append(r.targets(), &r.entry.Result)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = dedup.ErrNotFound
-	}
+	err := s.readers.one(ctx, getQuery, func(c *columns) error {
+		r.read(c)
+		r.entry.Result = c.blob()
+		return nil
+	}, id[:], now.UnixMilli())
 	return r.entry.Shown(now), err
 }
 
 // TaskOf returns the operation that was last answered with a task, or
 // dedup.ErrNotFound.
 func (s *Store) TaskOf(ctx context.Context, task dedup.Digest) (id dedup.OperationID, err error) {
-	err = s.readers.task.QueryRowContext(ctx, task[:]).Scan(bytesInto(id[:]))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = dedup.ErrNotFound
-	}
+	err = s.readers.one(ctx, taskQuery, func(c *columns) error {
+		c.array(id[:])
+		return nil
+	}, task[:])
 	return id, err
 }
 
@@ -187,31 +134,27 @@ func (s *Store) Await(ctx context.Context, seen dedup.Entry) error {
 }
 
 // stands reports whether an operation still is as it was seen.
-func (s *Store) stands(ctx context.Context, seen dedup.Entry) (bool, error) {
-	ctx, err := quick(ctx)
-	if err != nil {
-		return false, err
+func (s *Store) stands(ctx context.Context, seen dedup.Entry) (same bool, err error) {
+	err = s.readers.one(ctx, glanceQuery, func(c *columns) error {
+		same = dedup.State(c.integer()) == seen.State && c.integer() == seen.Attempt && c.integer() == seen.Round && c.flag() == seen.Open()
+		return nil
+	}, seen.ID[:])
+	if errors.Is(err, dedup.ErrNotFound) {
+		err = nil
 	}
-	var state dedup.State
-	var attempt, round int
-	var open bool
-	err = s.readers.glance.QueryRowContext(ctx, seen.ID[:]).Scan(&state, &attempt, &round, &open)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return state == seen.State && attempt == seen.Attempt && round == seen.Round && open == seen.Open(), err
+	return same, err
 }
 
 // Unsettled returns the operations that are Running, open or unanswered, newest claim
 // first.
 func (s *Store) Unsettled(ctx context.Context) ([]dedup.Entry, error) {
-	return s.entries(ctx, s.readers.unsettled, s.now().UnixMilli())
+	return s.entries(ctx, unsettledQuery, s.now().UnixMilli())
 }
 
 // Overdue returns at most limit completed operations whose result is stored
 // although their window has passed, in the order in which the windows ended.
 func (s *Store) Overdue(ctx context.Context, limit int) ([]dedup.Entry, error) {
-	return s.entries(ctx, s.readers.overdue, s.now().UnixMilli(), limit)
+	return s.entries(ctx, overdueQuery, s.now().UnixMilli(), limit)
 }
 
 // List yields operations, newest claim first, without results. It reads in
@@ -229,7 +172,7 @@ func (s *Store) List(ctx context.Context, f dedup.Filter) iter.Seq2[dedup.Entry,
 		}
 		before, beforeID := int64(math.MaxInt64), dedup.OperationID{}
 		for left > 0 {
-			page, err := s.entries(ctx, s.readers.list, before, beforeID[:], after, int(f.State), f.Tool, min(left, listPage))
+			page, err := s.entries(ctx, listQuery, before, beforeID[:], after, int(f.State), f.Tool, min(left, listPage))
 			if err != nil {
 				yield(dedup.Entry{}, err)
 				return
@@ -248,40 +191,26 @@ func (s *Store) List(ctx context.Context, f dedup.Filter) iter.Seq2[dedup.Entry,
 	}
 }
 
-func (s *Store) entries(ctx context.Context, stmt *sql.Stmt, args ...any) (entries []dedup.Entry, err error) {
-	rows, err := stmt.QueryContext(ctx, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+func (s *Store) entries(ctx context.Context, query string, args ...any) (entries []dedup.Entry, err error) {
+	err = s.readers.all(ctx, query, func(c *columns) error {
 		var r row
-		if err := rows.Scan(r.targets()...); err != nil {
-			return nil, err
-		}
+		r.read(c)
 		entries = append(entries, r.entry)
-	}
-	return entries, rows.Err()
+		return nil
+	}, args...)
+	return entries, err
 }
 
 // History returns the events of one operation, oldest first, or
 // dedup.ErrNotFound.
-func (s *Store) History(ctx context.Context, id dedup.OperationID) ([]dedup.Event, error) {
-	rows, err := s.readers.history.QueryContext(ctx, id[:])
-	if err != nil {
-		return nil, err
+func (s *Store) History(ctx context.Context, id dedup.OperationID) (events []dedup.Event, err error) {
+	err = s.readers.all(ctx, historyQuery, func(c *columns) error {
+		events = append(events, dedup.Event{Row: dedup.Row(c.integer()), Attempt: c.integer(), State: dedup.State(c.integer()),
+			At: c.time(), Actor: c.text(), Note: c.text()})
+		return nil
+	}, id[:])
+	if err == nil && len(events) == 0 {
+		err = dedup.ErrNotFound
 	}
-	defer rows.Close()
-	var events []dedup.Event
-	for rows.Next() {
-		var e dedup.Event
-		if err := rows.Scan(&e.Row, &e.Attempt, &e.State, timeInto{&e.At}, &e.Actor, &e.Note); err != nil {
-			return nil, err
-		}
-		events = append(events, e)
-	}
-	if len(events) == 0 && rows.Err() == nil {
-		return nil, dedup.ErrNotFound
-	}
-	return events, rows.Err()
+	return events, err
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -8,9 +9,9 @@ import (
 	"github.com/mcp-idem/mcp-idem/dedup"
 )
 
-// columns are an entry's, less its result, in the order of targets. The row's
+// columnNames are an entry's, less its result, in the order of row.read. The row's
 // number comes first.
-const columns = `o.number, o.id, o.lookup, o.loose, o.content, o.fingerprint, o.fingerprint_version,
+const columnNames = `o.number, o.id, o.lookup, o.loose, o.content, o.fingerprint, o.fingerprint_version,
 s.namespace, s.upstream, s.account, s.tool, o.key_hint, o.class, o.state, o.move, o.attempt, o.doubt, o.owner, o.open_until,
 o.created_at, o.claimed_at, o.settled_at, o.window, o.is_error, o.reason, o.kept, o.repeat_of, o.replays, o.provenance, o.downstream,
 o.round, o.input_until, o.task, o.task_status`
@@ -23,18 +24,26 @@ type row struct {
 	entry  dedup.Entry
 }
 
-// targets are where a row's columns are scanned to.
-func (r *row) targets() []any {
+// read reads columns.
+func (r *row) read(c *columns) {
 	e := &r.entry
-	return []any{
-		&r.number, bytesInto(e.ID[:]), bytesInto(e.Lookup[:]), bytesInto(e.Loose[:]), bytesInto(e.Content[:]),
-		bytesInto(e.Fingerprint[:]), &e.FingerprintVersion,
-		&e.Scope.Namespace, &e.Scope.Upstream, &e.Scope.Account, &e.Scope.Tool, &e.KeyHint, &e.Class,
-		&e.State, &e.Row, &e.Attempt, &e.Doubt, bytesInto(e.Owner[:]), timeInto{&e.OpenUntil},
-		timeInto{&e.CreatedAt}, timeInto{&e.ClaimedAt}, timeInto{&e.SettledAt}, millisInto{&e.Window},
-		&e.IsError, &e.Reason, &e.Kept, bytesInto(e.RepeatOf[:]), &e.Replays, &e.Provenance, &e.Downstream,
-		&e.Round, timeInto{&e.InputUntil}, bytesInto(e.Task[:]), &e.TaskStatus,
+	r.number = next[int64](c)
+	for _, array := range [][]byte{e.ID[:], e.Lookup[:], e.Loose[:], e.Content[:], e.Fingerprint[:]} {
+		c.array(array)
 	}
+	e.FingerprintVersion = c.integer()
+	e.Scope = dedup.Scope{Namespace: c.text(), Upstream: c.text(), Account: c.text(), Tool: c.text()}
+	e.KeyHint, e.Class = c.text(), c.text()
+	e.State, e.Row, e.Attempt, e.Doubt = dedup.State(c.integer()), dedup.Row(c.integer()), c.integer(), dedup.Row(c.integer())
+	c.array(e.Owner[:])
+	e.OpenUntil, e.CreatedAt, e.ClaimedAt, e.SettledAt = c.time(), c.time(), c.time(), c.time()
+	e.Window = time.Duration(c.integer()) * time.Millisecond
+	e.IsError, e.Reason, e.Kept = c.flag(), dedup.Reason(c.text()), dedup.Kept(c.integer())
+	c.array(e.RepeatOf[:])
+	e.Replays, e.Provenance, e.Downstream = c.integer(), c.blob(), c.text()
+	e.Round, e.InputUntil = c.integer(), c.time()
+	c.array(e.Task[:])
+	e.TaskStatus = dedup.TaskStatus(c.text())
 }
 
 // changing are the columns that a change may write, in the order of changes.
@@ -62,54 +71,8 @@ func names(e *dedup.Entry, scope int64) []any {
 	return []any{e.ID[:], e.Lookup[:], e.Loose[:], scope, e.KeyHint, millis(e.CreatedAt)}
 }
 
-var (
-	insertOperation = fmt.Sprintf("INSERT INTO operations (%s, %s) VALUES (?%s)",
-		strings.Join(naming, ", "), strings.Join(changing, ", "), strings.Repeat(", ?", len(naming)+len(changing)-1))
-	updateOperation = fmt.Sprintf("UPDATE operations SET %s = ? WHERE number = ?", strings.Join(changing, " = ?, "))
-)
-
-// bytesInto scans a blob into an array. NULL leaves it as it is.
-type bytesInto []byte
-
-// Scan implements sql.Scanner.
-func (into bytesInto) Scan(value any) error {
-	if value == nil {
-		return nil
-	}
-	if blob, ok := value.([]byte); !ok || copy(into, blob) != len(into) || len(blob) != len(into) {
-		return fmt.Errorf("a blob of %d bytes was expected", len(into))
-	}
-	return nil
-}
-
-// timeInto scans milliseconds since 1970 into a time. NULL is no time.
-type timeInto struct{ t *time.Time }
-
-// Scan implements sql.Scanner.
-func (into timeInto) Scan(value any) error {
-	if value == nil {
-		return nil
-	}
-	ms, ok := value.(int64)
-	if !ok {
-		return fmt.Errorf("a time was expected and not %T", value)
-	}
-	*into.t = time.UnixMilli(ms).UTC()
-	return nil
-}
-
-// millisInto scans milliseconds into a duration.
-type millisInto struct{ d *time.Duration }
-
-// Scan implements sql.Scanner.
-func (into millisInto) Scan(value any) error {
-	ms, ok := value.(int64)
-	if !ok {
-		return fmt.Errorf("a duration was expected and not %T", value)
-	}
-	*into.d = time.Duration(ms) * time.Millisecond
-	return nil
-}
+var insertOperation = fmt.Sprintf("INSERT INTO operations (%s, %s) VALUES (?%s)",
+	strings.Join(naming, ", "), strings.Join(changing, ", "), strings.Repeat(", ?", len(naming)+len(changing)-1))
 
 // millis is what a time is stored as; the zero time is NULL.
 func millis(t time.Time) any {
@@ -138,4 +101,14 @@ func bytesOrNull(b []byte) any {
 		return nil
 	}
 	return b
+}
+
+// equal compares two values of changes.
+func equal(a, b any) bool {
+	blob, ok := a.([]byte)
+	other, also := b.([]byte)
+	if ok || also {
+		return ok && also && bytes.Equal(blob, other)
+	}
+	return a == b
 }

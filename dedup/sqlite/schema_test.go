@@ -309,13 +309,14 @@ func TestIndexesServe(t *testing.T) {
 	conn := newFile(t)
 	for name, query := range map[string]string{
 		"surroundings": surroundingsQuery,
+		"lone":         loneQuery,
 		"one":          getQuery,
 		"unsettled":    unsettledQuery,
 		"overdue":      overdueQuery,
 		"rounds":       roundsQuery,
 		"list":         listQuery,
 	} {
-		rows, err := conn.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3, 4, 5, 6, 7)
+		rows, err := conn.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3, 4, 5, 6, 7, 8)
 		require.NoError(t, err)
 		for rows.Next() {
 			var id, parent, unused int

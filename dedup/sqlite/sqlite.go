@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"sync"
@@ -14,9 +13,6 @@ import (
 // DefaultBusyTimeout is how long a write waits for another process's.
 const DefaultBusyTimeout = 10 * time.Second
 
-// maxReaders is how many reads run at once.
-const maxReaders = 4
-
 // Options say how to open a ledger. The zero value is what a gateway uses.
 type Options struct {
 	// BusyTimeout is how long a write waits for other processes before it fails
@@ -24,6 +20,9 @@ type Options struct {
 	BusyTimeout time.Duration
 	// Now is the store's clock, for tests. nil: time.Now.
 	Now func() time.Time
+	// Unsynced lets commits return before they are on disk, for measurements: with it
+	// the store does not keep what dedup.Store promises.
+	Unsynced bool
 }
 
 // A Store keeps a ledger in a SQLite file. It implements dedup.Store, whose
@@ -98,14 +97,9 @@ func (s *Store) startWriter(path string, o Options) error {
 	if err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", dsn(path, toWrite, o.BusyTimeout))
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1)
-	w := &writer{db: db, file: file, path: path, tallies: s.tallies, watch: s.watch}
+	w := &writer{dsn: dsn(path, toWrite, o), file: file, path: path, tallies: s.tallies, watch: s.watch}
 	if err := w.start(); err != nil {
-		return errors.Join(err, db.Close())
+		return err
 	}
 	s.writer = w
 	return nil
@@ -130,7 +124,6 @@ func (s *Store) Close() error {
 		close(s.watch.closed)
 		if s.writer != nil {
 			s.writer.stop()
-			errs = append(errs, s.writer.db.Close())
 		}
 		if s.readers != nil {
 			errs = append(errs, s.readers.close())
@@ -145,12 +138,12 @@ func (s *Store) Close() error {
 func (s *Store) Claim(ctx context.Context, q dedup.Query, decide func(dedup.Surroundings) (dedup.Change, bool)) error {
 	return s.write(ctx, func(tx *session) (outcome, error) {
 		now := s.now()
-		around, same, err := surroundings(context.Background(), tx.surroundings, q, now, false)
+		around, same, err := surroundings(context.Background(), tx.conn, q, now, false)
 		if err != nil {
 			return outcome{}, err
 		}
 		if q.Rounds {
-			if around.Rounds, err = rounds(context.Background(), tx.rounds, same.number, false); err != nil {
+			if around.Rounds, err = rounds(context.Background(), tx.conn, same.number, false); err != nil {
 				return outcome{}, err
 			}
 		}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -14,7 +13,22 @@ import (
 //go:embed surroundings.sql
 var surroundingsTemplate string
 
-var surroundingsQuery = fmt.Sprintf(surroundingsTemplate, columns)
+var surroundingsQuery = fmt.Sprintf(surroundingsTemplate, columnNames)
+
+// Whether no operation has this key in any scope, and, where near-duplicates of this
+// hour and the last matter, none this content. Indexes alone answer them; some of what
+// they find does not stand in the way after all.
+const (
+	strangerQuery = "SELECT NOT EXISTS (SELECT 1 FROM operations WHERE loose = ?)"
+	loneQuery     = `SELECT NOT EXISTS (SELECT 1 FROM operations WHERE loose = ?1)
+		AND NOT EXISTS (SELECT 1 FROM operations WHERE content = ?2 AND state = 1)
+		AND NOT EXISTS (SELECT 1 FROM operations WHERE claimed_at / 3600000 = ?3 AND substr(content, 1, 8) = substr(?2, 1, 8))
+		AND NOT EXISTS (SELECT 1 FROM operations WHERE claimed_at / 3600000 = ?3 - 1 AND substr(content, 1, 8) = substr(?2, 1, 8))
+		AND NOT EXISTS (SELECT 1 FROM operations WHERE claimed_at >= (?3 + 1) * 3600000)`
+)
+
+// hour is in milliseconds, as times are in a ledger.
+const hour = 60 * 60 * 1000
 
 // What an operation is to a claim, as surroundings.sql numbers it.
 const (
@@ -27,37 +41,49 @@ const (
 
 // surroundings gathers what stands in a claim's way. same is the row of
 // Surroundings.Same.
-func surroundings(ctx context.Context, stmt *sql.Stmt, q dedup.Query, now time.Time, withResult bool) (around dedup.Surroundings, same row, err error) {
-	var near any
+func surroundings(ctx context.Context, conn *connection, q dedup.Query, now time.Time, withResult bool) (around dedup.Surroundings, same row, err error) {
+	around.Now = now
+	if free, err := isFree(ctx, conn, q, now); free || err != nil {
+		return around, same, err
+	}
+	var near, resultsAt any
 	if q.Near > 0 {
 		near = now.UnixMilli() - q.Near.Milliseconds()
 	}
-	var resultsAt any
 	if withResult {
 		resultsAt = now.UnixMilli()
 	}
-	rows, err := stmt.QueryContext(ctx, q.Loose[:], q.Lookup[:], q.Content[:], near, operationOrNull(q.RepeatOf), dedup.MaxTwins, resultsAt)
-	if err != nil {
-		return around, same, err
-	}
-	defer rows.Close()
-	around.Now = now
-	for rows.Next() {
-		var role int
+	err = conn.query(ctx, surroundingsQuery, func(c *columns) error {
 		var r row
-		var result []byte
-		if err := rows.Scan(append(append([]any{&role}, r.targets()...), &result)...); err != nil {
-			return around, same, err
-		}
-		if role == roleSame {
+		role := c.integer()
+		r.read(c)
+		if result := c.blob(); role == roleSame {
 			r.entry.Result = result
 			r.entry = r.entry.Shown(now)
 			same = r
 		}
 		place(&around, role, r.entry)
-	}
+		return nil
+	}, q.Loose[:], q.Lookup[:], q.Content[:], near, operationOrNull(q.RepeatOf), dedup.MaxTwins, resultsAt, now.UnixMilli()/hour)
 	slices.SortFunc(around.Twins, newestFirst)
-	return around, same, rows.Err()
+	return around, same, err
+}
+
+// isFree reports whether surely nothing stands in a claim's way, which is so for most,
+// and costs a fraction of looking for what does.
+func isFree(ctx context.Context, conn *connection, q dedup.Query, now time.Time) (free bool, err error) {
+	query, args := strangerQuery, []any{q.Loose[:]}
+	switch {
+	case !q.RepeatOf.IsZero() || q.Near > time.Hour:
+		return false, nil
+	case q.Near > 0:
+		query, args = loneQuery, append(args, q.Content[:], now.UnixMilli()/hour)
+	}
+	err = conn.query(ctx, query, func(c *columns) error {
+		free = c.flag()
+		return nil
+	}, args...)
+	return free, err
 }
 
 // place puts an entry where its role belongs.

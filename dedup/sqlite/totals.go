@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"maps"
 	"slices"
 
@@ -22,30 +21,21 @@ func (s *Store) Totals(ctx context.Context) ([]dedup.Total, error) {
 		}
 		return totals[k]
 	}
-	err := each(ctx, s.readers.states, func(rows *sql.Rows) error {
-		var k totalKey
-		var state dedup.State
-		var count, failed, resolved int
-		if err := rows.Scan(&k.day, &k.upstream, &k.tool, &state, &count, &failed, &resolved); err != nil {
-			return err
-		}
-		t := at(k)
-		t.States[state] = count
-		t.Errors += failed
-		t.Resolved += resolved
+	err := s.readers.all(ctx, statesQuery, func(c *columns) error {
+		t := at(totalKey{c.text(), c.text(), c.text()})
+		state := dedup.State(c.integer())
+		t.States[state] = c.integer()
+		t.Errors += c.integer()
+		t.Resolved += c.integer()
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, s.readers.tallies, func(rows *sql.Rows) error {
-		var k totalKey
-		var kind dedup.TallyKind
-		var count int
-		if err := rows.Scan(&k.day, &k.upstream, &k.tool, &kind, &count); err != nil {
-			return err
-		}
-		at(k).Tallies[kind] = count
+	err = s.readers.all(ctx, talliesQuery, func(c *columns) error {
+		t := at(totalKey{c.text(), c.text(), c.text()})
+		kind := dedup.TallyKind(c.text())
+		t.Tallies[kind] = c.integer()
 		return nil
 	})
 	if err != nil {
@@ -58,19 +48,4 @@ func (s *Store) Totals(ctx context.Context) ([]dedup.Total, error) {
 		sorted = append(sorted, *totals[k])
 	}
 	return sorted, nil
-}
-
-// each runs a statement and hands its rows over one by one.
-func each(ctx context.Context, stmt *sql.Stmt, do func(*sql.Rows) error) error {
-	rows, err := stmt.QueryContext(ctx)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := do(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

@@ -25,7 +25,7 @@ const (
 	applicationID = 0x6d636964
 	// schemaVersion is the version of schema.sql. A change to it that an older
 	// program cannot live with raises the number, and comes with a migration.
-	schemaVersion = 3
+	schemaVersion = 4
 	// oldestVersion is the version of the first ledgers.
 	oldestVersion = 1
 )

@@ -36,7 +36,7 @@ func newFirst(t *testing.T) (path string) {
 // openFile returns a connection to a file that no Store uses.
 func openFile(t *testing.T, path string) *sql.Conn {
 	t.Helper()
-	db, err := sql.Open("sqlite", dsn(path, toWrite, time.Second))
+	db, err := sql.Open("sqlite", dsn(path, toWrite, Options{BusyTimeout: time.Second}))
 	require.NoError(t, err)
 	conn, err := db.Conn(context.Background())
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestAKillWithinAMigrationLeavesTheOldLedger(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	migrated, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "[3]\n", migrated)
+	require.Equal(t, "[4]\n", migrated)
 	_, err = Open(path, Options{BusyTimeout: time.Millisecond})
 	require.ErrorContains(t, err, "is locked", "nobody else migrates meanwhile")
 	require.NoError(t, cmd.Process.Kill())
@@ -241,7 +241,7 @@ func TestAnOlderProgramSeesTheMigration(t *testing.T) {
 	require.NoError(t, err)
 	mustClaim(t, s, "newer")
 	mustExec(t, older, "BEGIN IMMEDIATE")
-	requireVersion(3)
+	requireVersion(4)
 	mustExec(t, older, "ROLLBACK")
 	var operations int
 	require.NoError(t, read.QueryRow().Scan(&operations))

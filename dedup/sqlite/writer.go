@@ -2,10 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,13 +13,8 @@ import (
 	"github.com/mcp-idem/mcp-idem/dedup"
 )
 
-// Limits of a group of writes that share a commit.
-const (
-	maxGroup = 256
-	// maxGathering is how long a group waits for more writes. It waits only when
-	// others were writing a moment ago; a lone caller never pays it.
-	maxGathering = 2 * time.Millisecond
-)
+// maxGroup is how many writes share a commit at most.
+const maxGroup = 256
 
 // A writing is one caller's write.
 type writing struct {
@@ -42,7 +37,7 @@ type outcome struct {
 // A writer commits what all callers of this process write, from one goroutine
 // and over one connection.
 type writer struct {
-	db      *sql.DB
+	dsn     string
 	file    os.FileInfo // what stood at path when the ledger was opened
 	path    string
 	tallies *tallies
@@ -56,7 +51,6 @@ type writer struct {
 
 	// The rest belongs to the goroutine.
 	session *session     // nil after an error from which the next write starts anew
-	before  int          // size of the group before
 	commits atomic.Int64 // transactions that were committed, each with one sync to disk; tests read it
 }
 
@@ -66,7 +60,7 @@ func (w *writer) start() error {
 		return err
 	}
 	// In a file that may only be read, SQLite begins to write and fails later.
-	_, err := w.session.conn.ExecContext(context.Background(), "UPDATE meta SET since = since")
+	err := w.session.exec("UPDATE meta SET since = since")
 	if w.abandon(); err != nil {
 		w.drop()
 		return err
@@ -146,39 +140,14 @@ func (w *writer) run() {
 	}
 }
 
-// gather takes what waits, and when others were writing a moment ago, waits for
-// as many as came then.
+// gather takes what waits, once the goroutines that can run have had a turn: on a
+// busy machine many are about to write, and on an idle one it costs nothing.
 func (w *writer) gather(first *writing) []*writing {
 	group := take(nil, first)
-	var patience <-chan time.Time
-	for len(group) < maxGroup {
-		select {
-		case o, ok := <-w.queue:
-			if !ok {
-				return group // the queue stays closed; run sees it next
-			}
-			group = take(group, o)
-			continue
-		default:
-		}
-		if len(group) >= w.before || w.before < 2 {
-			break
-		}
-		if patience == nil {
-			patience = time.After(maxGathering)
-		}
-		select {
-		case o, ok := <-w.queue:
-			if !ok {
-				return group
-			}
-			group = take(group, o)
-			continue
-		case <-patience:
-		}
-		break
+	runtime.Gosched()
+	for len(group) < maxGroup && len(w.queue) > 0 {
+		group = take(group, <-w.queue) // nobody else receives
 	}
-	w.before = len(group)
 	return group
 }
 
@@ -276,13 +245,13 @@ func (w *writer) flush() {
 // begin starts a transaction. When it fails, nothing was written.
 func (w *writer) begin() (err error) {
 	if w.session == nil {
-		if w.session, err = newSession(w.db); err != nil {
+		if w.session, err = newSession(w.dsn); err != nil {
 			w.session = nil
 			return err
 		}
 	}
 	if err := w.session.start(); err != nil {
-		w.drop() // whatever state it is in
+		w.drop()
 		return err
 	}
 	return nil
@@ -304,7 +273,7 @@ func (w *writer) commit() error {
 		w.abandon()
 		return ErrReplaced
 	}
-	_, err := w.session.commit.ExecContext(context.Background())
+	err := w.session.commit()
 	if err == nil {
 		w.commits.Add(1)
 		return nil
@@ -318,7 +287,7 @@ func (w *writer) commit() error {
 
 func (w *writer) drop() {
 	if w.session != nil {
-		w.session.discard()
+		_ = w.session.conn.close() // whatever state it is in
 		w.session = nil
 	}
 }

@@ -185,14 +185,16 @@ func TestAnOverdueResultIsNotLoaded(t *testing.T) {
 	require.NoError(t, err)
 	end := e.SettledAt.Add(e.Window).UnixMilli()
 	for at, want := range map[int64][]byte{end - 1: result, end: nil} {
-		var r row
-		var got []byte
-		require.NoError(t, s.readers.get.QueryRow(e.ID[:], at).Scan(append(r.targets(), &got)...))
-		assert.Equal(t, want, got)
-		var role int
-		around := s.readers.surroundings.QueryRow(e.Loose[:], e.Lookup[:], e.Content[:], nil, nil, dedup.MaxTwins, at)
-		require.NoError(t, around.Scan(append(append([]any{&role}, r.targets()...), &got)...))
-		assert.Equal(t, want, got)
+		for query, args := range map[string][]any{
+			getQuery:          {e.ID[:], at},
+			surroundingsQuery: {e.Loose[:], e.Lookup[:], e.Content[:], nil, nil, dedup.MaxTwins, at, at / hour},
+		} {
+			require.NoError(t, s.readers.one(context.Background(), query, func(c *columns) error {
+				c.left = c.left[len(c.left)-1:]
+				assert.Equal(t, want, c.blob())
+				return nil
+			}, args...))
+		}
 	}
 }
 
@@ -200,7 +202,7 @@ func TestAnOverdueResultIsNotLoaded(t *testing.T) {
 // called.
 func lockedOut(t *testing.T, s *Store) (release func()) {
 	t.Helper()
-	db, err := sql.Open("sqlite", dsn(s.info.Path, toWrite, time.Second))
+	db, err := sql.Open("sqlite", dsn(s.info.Path, toWrite, Options{BusyTimeout: time.Second}))
 	require.NoError(t, err)
 	conn, err := db.Conn(context.Background())
 	require.NoError(t, err)
@@ -245,7 +247,7 @@ func TestAnotherSchemaIsNotWritten(t *testing.T) {
 // setVersion gives a ledger another version from outside.
 func setVersion(t *testing.T, path string, version int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", dsn(path, toWrite, time.Second))
+	db, err := sql.Open("sqlite", dsn(path, toWrite, Options{BusyTimeout: time.Second}))
 	require.NoError(t, err)
 	_, err = db.Exec(fmt.Sprintf("PRAGMA user_version=%d", version))
 	require.NoError(t, errors.Join(err, db.Close()))
@@ -273,7 +275,7 @@ func TestAFullDiskFailsAndRecovers(t *testing.T) {
 	e := mustClaim(t, s, "key")
 	limit := func(pages int) {
 		require.NoError(t, s.write(context.Background(), func(tx *session) (outcome, error) {
-			return outcome{}, execute(tx.conn, fmt.Sprintf("PRAGMA max_page_count=%d", pages))
+			return outcome{}, tx.exec(fmt.Sprintf("PRAGMA max_page_count=%d", pages))
 		}))
 	}
 	complete := func(size int) error {
@@ -325,4 +327,50 @@ func TestAFailedCommitIsAmbiguous(t *testing.T) {
 	require.Error(t, read, "what it read may never have been")
 	require.NotErrorIs(t, read, dedup.ErrAmbiguous, "it wrote nothing")
 	mustClaim(t, s, "goes on")
+}
+
+// TestWhatTheWriterRemembersIsWhatStands settles operations that the writer claimed
+// itself, after somebody else has written them, and after its transaction failed.
+func TestWhatTheWriterRemembersIsWhatStands(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Options{})
+	e := mustClaim(t, s, "key")
+	require.Contains(t, s.writer.session.recent.rows, e.ID)
+	sees := func(want dedup.Entry) {
+		t.Helper()
+		require.NoError(t, s.Move(context.Background(), e.ID, func(stands dedup.Entry, _ time.Time) (dedup.Change, bool) {
+			assert.Equal(t, want, stands)
+			return dedup.Change{}, false
+		}))
+	}
+	sees(e)
+
+	other, err := Open(s.info.Path, Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	lose := func(s *Store) error {
+		return s.Move(context.Background(), e.ID, func(e dedup.Entry, now time.Time) (dedup.Change, bool) {
+			e.State, e.Row, e.SettledAt, e.OpenUntil = dedup.Unknown, 8, now, now.Add(time.Hour)
+			return dedup.Change{Entry: e, Event: dedup.Event{Row: 8, Attempt: 1, State: e.State}}, true
+		})
+	}
+	require.NoError(t, lose(other))
+	stands, err := s.Get(context.Background(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, dedup.Unknown, stands.State)
+	sees(stands)
+
+	require.Error(t, s.write(context.Background(), func(tx *session) (outcome, error) {
+		r, err := tx.find(e.ID)
+		require.NoError(t, err)
+		r.entry.OpenUntil = time.Time{}
+		require.NoError(t, tx.change(row{r.number, stands}, dedup.Change{Entry: r.entry, Event: dedup.Event{State: dedup.Unknown}}, s.now()))
+		return outcome{}, errors.New("given up")
+	}))
+	sees(stands)
+
+	s.Tally(dedup.Tally{Kind: dedup.TallyReplay, Operation: e.ID})
+	mustClaim(t, s, "another") // and with it the count
+	stands.Replays++
+	sees(stands)
 }
