@@ -130,20 +130,11 @@ type Tool struct {
 	Window         time.Duration
 	CallTimeout    time.Duration
 	UpstreamWindow time.Duration
-	OnCancel       OnCancel
+	OnCancel       gateway.OnCancel
 	StrictCodes    *bool // nil: as the server
 	Texts
 	Check *Check
 }
-
-// OnCancel says what becomes of a call whose caller gives it up.
-type OnCancel string
-
-// The words for it.
-const (
-	OnCancelDetach  OnCancel = "detach"  // it goes on, and its answer is recorded
-	OnCancelForward OnCancel = "forward" // the server is told
-)
 
 // A Check is how to find out whether a call was executed. The file's syntax has it,
 // but files with one are refused: there is nothing that runs checks.

@@ -206,10 +206,10 @@ func TestAServerSaysWhatTheTopDoesNot(t *testing.T) {
 	no := false
 	assert.Equal(t, []config.Tool{{
 		Pattern: "pay", Class: toolschema.ClassSafeRetry, NearDuplicate: toolschema.NearDuplicateOff, Native: &toolschema.NativeRule{Pattern: "pay"},
-		Window: time.Hour, CallTimeout: 3 * time.Second, UpstreamWindow: 2 * time.Hour, OnCancel: config.OnCancelForward, StrictCodes: &no,
+		Window: time.Hour, CallTimeout: 3 * time.Second, UpstreamWindow: 2 * time.Hour, OnCancel: gateway.OnCancelForward, StrictCodes: &no,
 		Texts: config.Texts{Ambiguous: patterns("c"), Refusal: patterns("d"), NothingHappened: patterns("e")},
 	}, {
-		Pattern: "send_*", NearDuplicate: toolschema.NearDuplicateAsk, OnCancel: config.OnCancelDetach,
+		Pattern: "send_*", NearDuplicate: toolschema.NearDuplicateAsk, OnCancel: gateway.OnCancelDetach,
 		Native: &toolschema.NativeRule{Pattern: "send_*", Path: []string{"meta", "so.so"}, Shown: true, Raw: true},
 	}}, file.Servers[1].Tools)
 	assert.Equal(t, "shop", file.Servers[1].Account)

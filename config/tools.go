@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/mcp-idem/mcp-idem/gateway"
 	"github.com/mcp-idem/mcp-idem/toolschema"
 )
 
@@ -35,7 +36,7 @@ func (r *reader) toolMembers(t *Tool) members {
 		"window":          r.toSpan(&t.Window),
 		"call_timeout":    r.toSpan(&t.CallTimeout),
 		"upstream_window": r.toSpan(&t.UpstreamWindow),
-		"on_cancel":       toWord(r, &t.OnCancel, OnCancelDetach, OnCancelForward),
+		"on_cancel":       toWord(r, &t.OnCancel, gateway.OnCancelDetach, gateway.OnCancelForward),
 		"strict_codes":    r.toOptional(&t.StrictCodes),
 		"check":           r.toCheck(&t.Check),
 	}.with(r.textMembers(&t.Texts))

@@ -12,6 +12,7 @@ import (
 // policy. It fails where the call has no usable key.
 func (j *journey) ask() bool {
 	scope := j.g.scope(j.from, j.call.Name)
+	j.settings = j.g.options.settingsOf(j.call.Name)
 	if j.bad != nil {
 		j.g.ledger.Refused(scope)
 		return j.refuse(tellRefused(dedup.Reason(j.bad.Reason), j.bad.Message, "Repeat the call with this mended."))
@@ -37,7 +38,7 @@ func (j *journey) ask() bool {
 	j.asked = dedup.Request{
 		Scope: scope, Key: key, Fingerprint: dedup.Digest(fingerprint), FingerprintVersion: toolschema.FingerprintVersion,
 		Class: string(j.tool.Class), ClassBySaid: j.tool.ByOperator, OnUnknown: j.g.onUnknown(j.tool, downstream), Downstream: downstream,
-		Window: j.g.options.Policy.Window, Near: j.near(), RepeatOf: repeat, Continues: j.input.continuation(),
+		Window: j.tool.Window, Near: j.near(), RepeatOf: repeat, Continues: j.input.continuation(),
 		Provenance: j.provenance(),
 	}
 	return true
@@ -111,7 +112,7 @@ func (g *Gateway) onUnknown(tool toolschema.Tool, downstream string) dedup.OnUnk
 	case tool.Class == toolschema.ClassSafeRetry:
 		return dedup.OnUnknown{RunAgain: true}
 	case tool.Class == toolschema.ClassDeduplicate && downstream != "":
-		return dedup.OnUnknown{ResendWithin: g.options.UpstreamWindow}
+		return dedup.OnUnknown{ResendWithin: g.options.settingsOf(tool.Name).upstreamWindow}
 	}
 	return dedup.OnUnknown{}
 }

@@ -13,14 +13,17 @@ import (
 )
 
 // An attempt sends a call that has leave to run, once, and settles its lease. It
-// belongs to the gateway: the caller's leaving changes nothing for it.
+// belongs to the gateway: the caller's leaving changes nothing for it, but for what
+// OnCancelForward says.
 type attempt struct {
-	g       *Gateway
-	lease   *dedup.Lease
-	session upstream.Session
-	request jsonrpc.Message // as it goes upstream, with the caller's id
-	from    *Exchange       // hears of progress
-	again   bool            // what becomes unknown may be sent again
+	g        *Gateway
+	lease    *dedup.Lease
+	session  upstream.Session
+	request  jsonrpc.Message // as it goes upstream, with the caller's id
+	from     *Exchange       // hears of progress
+	caller   context.Context // ends when the caller leaves
+	settings toolSettings
+	again    bool // what becomes unknown may be sent again
 }
 
 // A settled attempt is what its caller is told.
@@ -35,7 +38,7 @@ type settled struct {
 func (j *journey) run(ctx context.Context, lease *dedup.Lease) {
 	j.from.owns(lease.Entry().ID)
 	a := &attempt{
-		g: j.g, lease: lease, session: j.session, from: j.from,
+		g: j.g, lease: lease, session: j.session, from: j.from, caller: ctx, settings: j.settings,
 		request: j.request.With("params", j.input.into(j.call.Forward(j.tool, j.keyText, lease.DownstreamKey()))),
 		again:   j.asked.OnUnknown != dedup.OnUnknown{},
 	}
@@ -93,15 +96,17 @@ func (j *journey) warnOfNear(lease *dedup.Lease) {
 func (a *attempt) make() (s settled) {
 	defer a.lease.Close()
 	began := time.Now()
-	ctx, renew, stop := callTime(a.g.life, a.g.options.CallTimeout)
+	ctx, renew, stop := callTime(a.g.life, a.settings.callTimeout)
 	defer stop()
 	request, unfollow := a.g.progress.follow(a.request, a.from.tell, renew)
 	defer unfollow()
-	call, err := a.session.SendTo(ctx, request, upstream.Listener{Notified: a.g.hears(a.from)})
+	call, err := a.send(ctx, request)
 	if err != nil {
 		return a.unsent(err)
 	}
+	unlink := a.whenCancelled(func(cancelled *cancelledError) { cancelled.tell(a.session, call) })
 	answer, err := call.Wait(ctx)
+	unlink()
 	took := time.Since(began)
 	if err != nil {
 		a.g.progress.givenUp()
@@ -111,6 +116,23 @@ func (a *attempt) make() (s settled) {
 	}
 	s.took = took
 	return s
+}
+
+// send sends the call. A cancellation that is to be forwarded keeps it here as long as
+// no byte has left.
+func (a *attempt) send(ctx context.Context, request jsonrpc.Message) (*upstream.Call, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer a.whenCancelled(func(cancelled *cancelledError) { cancel(cancelled) })()
+	return a.session.SendTo(ctx, request, upstream.Listener{Notified: a.g.hears(a.from)})
+}
+
+// whenCancelled calls f when the caller cancels, if the upstream is to know.
+func (a *attempt) whenCancelled(f func(*cancelledError)) (stop func()) {
+	if a.settings.onCancel != OnCancelForward {
+		return func() {}
+	}
+	return whenCancelled(a.caller, f)
 }
 
 // unsent frees the key: not a byte has left.
@@ -126,14 +148,14 @@ func (a *attempt) unsent(err error) settled {
 // lost leaves the operation unknown. After a timeout the answer may still come,
 // and somebody goes on listening for it.
 func (a *attempt) lost(call *upstream.Call, cause error) settled {
-	if f := a.g.options.Judgement.JudgeLoss(cause); f.Proof != nil {
+	if f := a.settings.judgement.JudgeLoss(cause); f.Proof != nil {
 		call.Forget()
 		return a.released(f.Proof, f)
 	}
 	s := dedup.Stranding{Evidence: dedup.NoAnswer, Reason: dedup.ReasonConnectionLost, Note: cause.Error()}
 	var lost *upstream.LostError
 	switch {
-	case errors.As(cause, &lost):
+	case errors.As(cause, &lost) && lost.Cause != upstream.Forgotten: // that one was lost with its stream, which was closed to cancel it
 		s.Reason = dedup.Reason(lost.Cause)
 	case errors.Is(cause, errShutdown):
 		s.Reason = dedup.ReasonShutdown
@@ -156,9 +178,9 @@ func (a *attempt) listen(call *upstream.Call, late *dedup.Late) {
 	defer cancel()
 	defer call.Forget()
 	answer, err := call.Wait(ctx)
-	f := a.g.options.Judgement.JudgeLoss(err)
+	f := a.settings.judgement.JudgeLoss(err)
 	if err == nil {
-		f = a.g.options.Judgement.Judge(answer)
+		f = a.settings.judgement.Judge(answer)
 	}
 	switch {
 	case f.Proof != nil:
@@ -182,7 +204,7 @@ func (a *attempt) logLate(err error) {
 
 // answered settles the lease by what the answer proves.
 func (a *attempt) answered(answer jsonrpc.Message) settled {
-	f := a.g.options.Judgement.Judge(answer)
+	f := a.settings.judgement.Judge(answer)
 	evidence := evidenceOf(f)
 	switch {
 	case f.Proof != nil:

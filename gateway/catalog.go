@@ -261,9 +261,9 @@ func (c *catalog) add(read *tools, cursor string, result []byte) (next string, m
 func (c *catalog) note(read *tools) {
 	var found []string
 	names := slices.Sorted(maps.Keys(read.byName))
-	unmatched := c.g.options.Policy.Unmatched(append(slices.Collect(maps.Keys(read.dropped)), names...))
+	unmatched := c.g.options.Unmatched(append(slices.Collect(maps.Keys(read.dropped)), names...))
 	if len(unmatched) > 0 && !slices.Equal(unmatched, c.unmatched) {
-		c.g.log.Warn().Strs("patterns", unmatched).Msg("the server has no tool that these patterns name; check --class and --native-key")
+		c.g.log.Warn().Strs("patterns", unmatched).Msg("the server has no tool that these patterns name; check --class and --native-key, or the tools in the configuration")
 	}
 	c.unmatched = unmatched
 	for _, name := range names {

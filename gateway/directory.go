@@ -23,13 +23,13 @@ const maxHeard = 4096
 // other's is offered under an alias. The zero value is ready to use.
 type directory struct {
 	mu      sync.Mutex
-	shelves map[*member]*shelf
+	shelves map[string]*shelf // by the name of the upstream
 }
 
 // A shelf is what an upstream is known to have.
 type shelf struct {
-	uris      map[string]bool
-	templates []template
+	uris      map[string]bool // nil before they were read
+	templates []template      // likewise
 	heard     map[string]bool // URIs that it has named otherwise
 	order     []string        // of heard
 	read      time.Time       // when the lists were; zero: not since they have changed
@@ -43,12 +43,12 @@ type template struct {
 // shelf is called with the lock held.
 func (d *directory) shelf(m *member) *shelf {
 	if d.shelves == nil {
-		d.shelves = map[*member]*shelf{}
+		d.shelves = map[string]*shelf{}
 	}
-	if d.shelves[m] == nil {
-		d.shelves[m] = &shelf{heard: map[string]bool{}}
+	if d.shelves[m.name] == nil {
+		d.shelves[m.name] = &shelf{heard: map[string]bool{}}
 	}
-	return d.shelves[m]
+	return d.shelves[m.name]
 }
 
 // list notes the resources that an upstream lists.
@@ -100,26 +100,44 @@ func (d *directory) invalidate(m *member) {
 	d.shelf(m).read = time.Time{}
 }
 
-func (d *directory) forget(m *member) {
+// forget forgets an upstream that is there no more, nor another in its place.
+func (d *directory) forget(m *member, all []*member) {
+	if slices.ContainsFunc(all, func(other *member) bool { return other.name == m.name }) {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.shelves, m)
+	delete(d.shelves, m.name)
 }
+
+// isRead reports whether an upstream's lists were read.
+func (d *directory) isRead(m *member) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shelf(m).isRead()
+}
+
+func (s *shelf) isRead() bool { return s.uris != nil && s.templates != nil }
 
 // isOlder reports whether an upstream's lists were read so long ago, or not at all.
 func (d *directory) isOlder(m *member, than time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Since(d.shelf(m).read) > than
+	s := d.shelf(m)
+	return !s.isRead() || time.Since(s.read) > than
 }
 
 // shown is the URI, or the template of URIs, under which clients know what an upstream
-// calls uri. all are the upstreams in their order.
+// calls uri. all are the upstreams in their order. What looks like an alias gets one in
+// any case.
 func (d *directory) shown(all []*member, m *member, uri string) string {
+	if strings.HasPrefix(uri, aliasScheme) {
+		return aliasScheme + m.name + "/" + uri
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, other := range all {
-		if other == m {
+		if other.name == m.name {
 			break
 		}
 		if s := d.shelf(other); s.uris[uri] || s.hasTemplate(uri) {
@@ -134,19 +152,19 @@ func (s *shelf) hasTemplate(text string) bool {
 }
 
 // find returns the upstream of a resource, or of a template, and what that calls it;
-// nil where none is known.
-func (d *directory) find(all []*member, uri string) (m *member, own string) {
+// nil where none is known. isSure says that it is listed, word for word.
+func (d *directory) find(all []*member, uri string) (m *member, own string, isSure bool) {
 	if rest, ok := strings.CutPrefix(uri, aliasScheme); ok {
 		name, own, _ := strings.Cut(rest, "/")
 		for _, m := range all {
 			if m.name == name {
-				return m, own
+				return m, own, true
 			}
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, has := range []func(*shelf) bool{ // the surest first
+	for i, has := range []func(*shelf) bool{ // the surest first
 		func(s *shelf) bool { return s.uris[uri] || s.hasTemplate(uri) },
 		func(s *shelf) bool {
 			return slices.ContainsFunc(s.templates, func(t template) bool { return t.pattern != nil && t.pattern.MatchString(uri) })
@@ -155,9 +173,9 @@ func (d *directory) find(all []*member, uri string) (m *member, own string) {
 	} {
 		for _, m := range all {
 			if has(d.shelf(m)) {
-				return m, uri
+				return m, uri, i == 0
 			}
 		}
 	}
-	return nil, uri
+	return nil, uri, false
 }

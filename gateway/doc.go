@@ -41,7 +41,9 @@
 //	front_answer.go   whom a request concerns; front_list.go, lists of all
 //	front_face.go     one handshake and one set of announcements for all
 //	front_serve.go    on stdio and by HTTP; several.go, a client that meets all
-//	directory.go  whose a resource is
+//	front_resource.go  whose a resource is (directory.go); front_own.go, whose a task
+//	front_attend.go    who hears of changes; front_mind.go, what later members are told
+//	front_end.go       members that go, and the end
 //
 // HTTP is one way to come, and knows two eras of the protocol:
 //

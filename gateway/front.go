@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -41,6 +40,9 @@ type Front struct {
 	replacing sync.Mutex
 	connect   func(*member) // makes the way to a new upstream; nil before there is a client
 	waiting   []Options     // of Replace before that
+	over      bool          // nothing is replaced any more
+	lazy      bool          // its upstreams are started when they are needed
+	forgotten func()        // called when it is closed; may be nil
 
 	mu        sync.Mutex
 	members   []*member // in their order; never changed in place
@@ -57,15 +59,20 @@ type member struct {
 	// host is what the one client meets that has the upstream for itself; nil where
 	// clients share it.
 	host host
-	ours atomic.Bool // the handshake is the gateway's own
+	ours atomic.Bool // the handshake is the gateway's own, and not complete
 
 	first sync.Once     // of trying
 	tried chan struct{} // closed when the first handshake has ended, well or not
 
 	calls sync.WaitGroup // requests on their way; begun with the front's lock held
+	order line           // of what the one client sends that has it for itself
+	late  atomic.Bool    // its tools could not be read in time, and have not come since
+	// awaited: somebody reads them all the same.
+	awaited atomic.Bool
 
 	mu    sync.Mutex
 	lists map[string][][]byte // the last good ones, by method
+	slow  map[string]bool     // methods of lists that did not come in time
 	tools offeredTools
 }
 
@@ -81,9 +88,15 @@ func newFront(ledger *dedup.Ledger, log zerolog.Logger, version string) *Front {
 
 // newMember makes a member that is not connected yet.
 func (f *Front) newMember(o Options) *member {
-	m := &member{front: f, name: o.Name, tried: make(chan struct{}), lists: map[string][][]byte{}}
+	m := &member{front: f, name: o.Name, tried: make(chan struct{}), lists: map[string][][]byte{}, slow: map[string]bool{}}
 	dial := o.Dial
 	o.Dial = func(u upstream.Options) (upstream.Server, error) {
+		back := u.Observer.Restarted
+		u.Observer.Restarted = func(s upstream.Session) {
+			back(s) // which tells of its tools
+			m.willArrive()
+			m.arrived(func(method string) bool { return method != toolsChanged.Method })
+		}
 		return upstream.Persist(o.Scope.Upstream, upstream.Dialer(dial), u, m.introduced), nil
 	}
 	m.g = New(f.ledger, o)
@@ -97,7 +110,7 @@ func (m *member) introduced(result []byte) {
 		m.g.learn(read)
 	}
 	m.hub.adopt(result)
-	if m.ours.Load() {
+	if m.ours.CompareAndSwap(true, false) { // from now on it is told with each start
 		_ = m.g.server.Initialized(jsonrpc.Notification("notifications/initialized", nil)) // one that is gone again is dialled again
 	}
 }
@@ -128,7 +141,9 @@ func (m *member) trouble() error {
 func (m *member) meet(ctx context.Context) {
 	m.try(func() {
 		m.ours.Store(true)
-		_, _ = m.hub.greeting(m.g.life) // it is in the log, and dialled again
+		if _, err := m.hub.greeting(m.g.life); err == nil { // else it is in the log, and dialled again
+			m.ours.Store(false) // it was told that it is initialized
+		}
 	})
 	select {
 	case <-m.tried:
@@ -140,10 +155,22 @@ func (m *member) meet(ctx context.Context) {
 func (m *member) try(greet func()) {
 	m.first.Do(func() {
 		m.hub.work.Go(func() {
-			defer close(m.tried)
+			defer m.arrive()
 			greet()
 		})
 	})
+}
+
+// arrive notes that the first handshake was tried.
+func (m *member) arrive() {
+	isUp := m.hub.welcomed() != nil && m.trouble() == nil
+	if isUp {
+		m.willArrive()
+	}
+	close(m.tried)
+	if isUp {
+		m.arrived(anyMethod)
+	}
 }
 
 // declares is hub.declares.
@@ -156,20 +183,44 @@ func (f *Front) all() []*member {
 	return f.members
 }
 
-// hold keeps members from being taken away until release is called.
-func (f *Front) hold() (all []*member, release func()) {
+// A hold keeps members from being taken away. It is for one goroutine.
+type hold struct {
+	all []*member // in their order
+	of  []*member // those that are kept still
+}
+
+// hold keeps all members until they are released.
+func (f *Front) hold() *hold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	held := f.members
-	for _, m := range held {
+	for _, m := range f.members {
 		m.calls.Add(1)
 	}
-	return held, func() {
-		for _, m := range held {
+	return &hold{f.members, slices.Clone(f.members)}
+}
+
+// holdOne keeps a member until it is released, if it was not taken away yet.
+func (f *Front) holdOne(m *member) (*hold, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Contains(f.members, m) {
+		return nil, false
+	}
+	m.calls.Add(1)
+	return &hold{f.members, []*member{m}}, true
+}
+
+// only releases all but one.
+func (h *hold) only(one *member) {
+	h.of = slices.DeleteFunc(h.of, func(m *member) bool {
+		if m != one {
 			m.calls.Done()
 		}
-	}
+		return m != one
+	})
 }
+
+func (h *hold) release() { h.only(nil) }
 
 // each does something for all members at once, and waits for it.
 func each(all []*member, do func(*member)) {
@@ -183,26 +234,26 @@ func each(all []*member, do func(*member)) {
 // Replace takes over another set of upstreams, each with a Name. Those that were there
 // before, by Name and Digest, stay as they are. The calls of others run on; their
 // processes end when the last has. Clients are told that the lists have changed. It
-// fails, and nothing changes, where the names do not tell the upstreams apart.
+// fails, and nothing changes, where the names do not tell the upstreams apart. Once the
+// front is coming to its end, nothing changes either.
 func (f *Front) Replace(upstreams []Options) error {
 	if err := checkNames(upstreams); err != nil {
 		return err
 	}
 	f.replacing.Lock()
-	waits := f.connect == nil
-	if waits {
+	defer f.replacing.Unlock()
+	switch {
+	case f.over:
+	case f.connect == nil:
 		f.waiting = upstreams
-	}
-	f.replacing.Unlock()
-	if !waits {
+	default:
 		f.replace(upstreams)
 	}
 	return nil
 }
 
+// replace is called with the lock for it held.
 func (f *Front) replace(upstreams []Options) {
-	f.replacing.Lock()
-	defer f.replacing.Unlock()
 	before := f.all()
 	var after, come []*member
 	for _, o := range upstreams {
@@ -214,13 +265,14 @@ func (f *Front) replace(upstreams []Options) {
 			continue
 		}
 		m := f.newMember(o)
+		f.where.invalidate(m)
 		f.connect(m)
 		after, come = append(after, m), append(come, m)
 	}
 	f.mu.Lock()
 	f.members = after
-	parties, attendants := slices.Collect(maps.Keys(f.parties)), slices.Collect(maps.Keys(f.attendant))
 	f.mu.Unlock()
+	parties, attendants := f.listeners()
 	for _, m := range come {
 		for _, p := range parties {
 			p.takeIn(m)
@@ -231,73 +283,21 @@ func (f *Front) replace(upstreams []Options) {
 	}
 	gone := slices.DeleteFunc(slices.Clone(before), func(m *member) bool { return slices.Contains(after, m) })
 	for _, m := range gone {
-		f.where.forget(m)
-		f.parting.Go(func() { m.part() })
+		f.parting.Go(m.part)
 	}
 	if len(before) > 0 && (len(come) > 0 || len(gone) > 0 || !slices.Equal(before, after)) {
 		for _, p := range parties {
-			p.announce()
+			p.announce(anyMethod)
 		}
 		for _, a := range attendants {
-			a.announce()
+			a.announce(anyMethod)
 		}
 	}
 }
 
-// part ends a member that was taken away, when its calls have ended and no late answer
-// is listened for any more; at a shutdown sooner.
-func (m *member) part() {
-	m.calls.Wait()
-	m.g.linger(m.front.life, m.front.taking)
-	m.g.drain(m.front.life)
-	m.end(context.Background())
-}
-
-func (m *member) end(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, closeWithin)
-	defer cancel()
-	m.g.close(ctx)
-	m.hub.work.Wait()
-}
-
-// drain is part of estate.
-func (f *Front) drain(ctx context.Context, clients ...*exchanges) {
-	f.noMore()
-	stop := context.AfterFunc(ctx, f.end)
-	defer stop()
-	for _, c := range clients {
-		c.close()
-	}
-	each(f.all(), func(m *member) { m.g.drain(ctx, clients...) })
-	for _, c := range clients { // there may be no members
-		c.end(errShutdown)
-		c.handlers.Wait()
-	}
-	f.parting.Wait()
-}
-
-// linger is part of estate.
-func (f *Front) linger(contexts ...context.Context) {
-	each(f.all(), func(m *member) { m.g.linger(contexts...) })
-}
-
-// close is part of estate.
-func (f *Front) close(ctx context.Context) {
-	f.noMore()
-	f.end()
-	each(f.all(), func(m *member) { m.end(ctx) })
-	f.parting.Wait()
-}
-
-// failed is never closed: what is down is dialled again.
-func (f *Front) failed() <-chan struct{} { return nil }
-func (f *Front) err() error              { return nil }
-
-// ready is part of site: one upstream that is down does not make the others so.
-func (f *Front) ready(context.Context) error {
-	all := f.all()
-	if len(all) > 0 && !slices.ContainsFunc(all, (*member).isUp) {
-		return errors.New("none of the servers is ready")
-	}
-	return nil
+// listeners are all who hear of changes.
+func (f *Front) listeners() ([]*several, []*attendant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.parties)), slices.Collect(maps.Keys(f.attendant))
 }

@@ -13,15 +13,20 @@ import (
 	"github.com/mcp-idem/mcp-idem/toolschema"
 )
 
-// An asker has a member answer a request in the name of a client.
-type asker func(ctx context.Context, m *member, x *Exchange, request jsonrpc.Message) jsonrpc.Message
+// A party is who stands behind a request, as the members meet it.
+type party interface {
+	// ask has a member answer a request.
+	ask(ctx context.Context, m *member, x *Exchange, request jsonrpc.Message) jsonrpc.Message
+	// line is that of what the party sends to a member.
+	line(m *member) *line
+}
 
 // answer finds out which members a request concerns, and has them answer it. Nobody
 // else gets to see it.
-func (f *Front) answer(ctx context.Context, x *Exchange, request jsonrpc.Message, ask asker) jsonrpc.Message {
-	all, release := f.hold()
-	defer release()
-	r := &routing{f, all, x, request, ask}
+func (f *Front) answer(ctx context.Context, x *Exchange, request jsonrpc.Message, p party) jsonrpc.Message {
+	held := f.hold()
+	defer held.release()
+	r := &routing{f, held, held.all, x, request, p}
 	switch {
 	case request.Method == "tools/call":
 		return r.call(ctx)
@@ -40,16 +45,20 @@ func (f *Front) answer(ctx context.Context, x *Exchange, request jsonrpc.Message
 	case isAboutTask(request):
 		return r.task(ctx)
 	}
+	if len(r.all) == 1 {
+		return r.to(ctx, r.all[0], r.request)
+	}
 	return r.refuse(jsonrpc.CodeMethodNotFound, "Method not found: %s (several servers stand behind this one, and it is not known whom it concerns)", request.Method)
 }
 
 // A routing is one request on its way to the members that it concerns.
 type routing struct {
 	f       *Front
+	held    *hold
 	all     []*member
 	from    *Exchange
 	request jsonrpc.Message
-	ask     asker
+	party   party
 }
 
 func (r *routing) refuse(code int, format string, args ...any) jsonrpc.Message {
@@ -70,23 +79,53 @@ func unheard(jsonrpc.Message) {}
 // to hands the request, as the member is to get it, to the one member that it
 // concerns. What the answer names belongs to that member from then on.
 func (r *routing) to(ctx context.Context, m *member, request jsonrpc.Message) jsonrpc.Message {
+	return r.toAs(ctx, m, request, func(answer jsonrpc.Message) jsonrpc.Message { return answer })
+}
+
+// toAs is to for a request whose answer the client gets in another form.
+func (r *routing) toAs(ctx context.Context, m *member, request jsonrpc.Message, as func(jsonrpc.Message) jsonrpc.Message) jsonrpc.Message {
+	r.held.only(m)
+	var learned sync.Once
+	learn := func(answer jsonrpc.Message) { learned.Do(func() { r.f.learn(m, answer) }) }
 	x := r.from.within(func(answer jsonrpc.Message) {
-		r.f.learn(m, answer)
-		r.from.respond(answer)
+		learn(answer)
+		r.from.respond(as(answer))
 	})
-	answer := r.ask(ctx, m, x, request)
-	r.f.learn(m, answer)
-	return answer
+	x.turn = r.turn(ctx, m)
+	defer x.turn.leave()
+	answer := r.party.ask(ctx, m, x, request)
+	learn(answer)
+	return as(answer)
+}
+
+// turn takes a turn among what the client sends to a member, for that among what it
+// sends at all: who waits for one member delays what goes to no other.
+func (r *routing) turn(ctx context.Context, m *member) *turn {
+	if r.from.turn == nil {
+		return nil
+	}
+	r.from.turn.wait(ctx)
+	defer r.from.turn.leave()
+	return r.party.line(m).join()
 }
 
 // byName finds the member that a name of the front's begins with, and the rest.
 func (r *routing) byName(name string) (*member, string) {
 	server, own, ok := strings.Cut(name, separator)
-	i := slices.IndexFunc(r.all, func(m *member) bool { return m.name == server })
-	if !ok || i < 0 {
-		return nil, name
+	if m := r.memberOf(server); ok && m != nil {
+		return m, own
 	}
-	return r.all[i], own
+	return nil, name
+}
+
+// memberOf is the member of a name; nil where there is none.
+func (r *routing) memberOf(name string) *member {
+	for _, m := range r.all {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
 }
 
 // call routes a call of a tool.
@@ -111,26 +150,6 @@ func (r *routing) named(ctx context.Context, what string) jsonrpc.Message {
 		return r.refuse(jsonrpc.CodeInvalidParams, "Unknown %s: %s; nothing was sent", what, name)
 	}
 	return r.to(ctx, m, r.request.With("params", toolschema.Rename(r.request.Params, own)))
-}
-
-// status answers a call of the gateway's own tool: by the member whose tool the
-// question names, or whose operation.
-func (r *routing) status(ctx context.Context) jsonrpc.Message {
-	if len(r.all) == 0 {
-		return r.refuse(jsonrpc.CodeInvalidParams, "Unknown tool: %s; no server is configured", StatusTool)
-	}
-	m := r.all[0]
-	if question, err := readStatusQuestion(r.request.Params); err == nil {
-		if named, _ := r.byName(question.Tool); named != nil {
-			m = named
-		}
-		for _, other := range r.all {
-			if e, _, err := other.g.statusEntry(ctx, r.from, question); question.OperationID != "" && err == nil && other.g.isOf(e.Scope) {
-				m = other
-			}
-		}
-	}
-	return m.g.Status(ctx, r.from, r.request)
 }
 
 // complete routes a request for completions by what they are for.
@@ -158,15 +177,23 @@ func (r *routing) complete(ctx context.Context) jsonrpc.Message {
 
 // setLevel tells all members that log from which level on.
 func (r *routing) setLevel(ctx context.Context) jsonrpc.Message {
-	r.from.turn.leave()
 	var mu sync.Mutex
 	var refusal *jsonrpc.Message
 	granted := false
-	each(r.all, func(m *member) {
-		if !m.isUp() || !m.declares("logging", "") {
-			return
-		}
-		answer := r.ask(ctx, m, r.from.within(unheard), r.request)
+	logging := slices.DeleteFunc(slices.Clone(r.all), func(m *member) bool { return !m.isUp() || !m.declares("logging", "") })
+	turns := map[*member]*turn{}
+	r.from.turn.wait(ctx)
+	for _, m := range logging {
+		turns[m] = r.party.line(m).join()
+	}
+	r.from.turn.leave()
+	each(logging, func(m *member) {
+		defer turns[m].leave()
+		limit, cancel := m.within(ctx)
+		defer cancel()
+		x := r.from.within(unheard)
+		x.turn = turns[m]
+		answer := r.party.ask(limit, m, x, r.request)
 		mu.Lock()
 		defer mu.Unlock()
 		if granted = granted || answer.Result != nil; answer.Result == nil {
@@ -177,23 +204,6 @@ func (r *routing) setLevel(ctx context.Context) jsonrpc.Message {
 		return *refusal
 	}
 	return jsonrpc.Result(r.request.ID, []byte(`{}`))
-}
-
-// task routes a request about a task.
-func (r *routing) task(ctx context.Context) jsonrpc.Message {
-	params, _ := rawjson.ParseObject(r.request.Params) // what is none names no task
-	id, _ := params.String("taskId")
-	if m := r.f.handles.owner(r.all, id); m != nil {
-		return r.to(ctx, m, r.request)
-	}
-	for _, m := range r.all {
-		scope := m.g.options.Scope
-		scope.Namespace = m.g.namespace(r.from)
-		if _, err := r.f.ledger.Task(ctx, scope, id); err == nil {
-			return r.to(ctx, m, r.request)
-		}
-	}
-	return jsonrpc.ErrorReply(r.request.ID, errNoTask)
 }
 
 // learn notes what a member's answer names: resources, and the handle of a task.
@@ -218,45 +228,10 @@ func (f *Front) learn(m *member, answer jsonrpc.Message) {
 	for _, block := range result.Get("content").Elements() { // of a tool
 		hear(block)
 	}
+	for _, content := range result.Get("contents").Elements() { // of a resource
+		hear(content)
+	}
 	for _, message := range result.Get("messages").Elements() { // of a prompt
 		hear(message.Get("content"))
 	}
-}
-
-// handles knows whose the tasks are. The zero value knows none.
-type handles struct {
-	mu    sync.Mutex
-	of    map[string]*member
-	order []string
-}
-
-func (h *handles) remember(id string, m *member) {
-	if id == "" {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.of == nil {
-		h.of = map[string]*member{}
-	}
-	if other, known := h.of[id]; known {
-		if other != m {
-			h.of[id] = nil // two have chosen the same: whom is meant, nobody knows
-		}
-		return
-	}
-	h.of[id] = m
-	if h.order = append(h.order, id); len(h.order) > maxTasks {
-		delete(h.of, h.order[0])
-		h.order = h.order[1:]
-	}
-}
-
-func (h *handles) owner(all []*member, id string) *member {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if m := h.of[id]; slices.Contains(all, m) {
-		return m
-	}
-	return nil
 }

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"sync"
-
-	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
@@ -18,13 +15,13 @@ const namesText = "Several servers stand behind this one. The name of a tool or 
 
 // greeting is part of face. Members that cannot be reached are left out.
 func (f *Front) greeting(ctx context.Context) ([]byte, error) {
-	all, release := f.hold()
-	defer release()
-	each(all, func(m *member) { m.meet(ctx) })
+	held := f.hold()
+	defer held.release()
+	each(held.all, func(m *member) { m.meet(ctx) })
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return f.hello(all), nil
+	return f.hello(held.all), nil
 }
 
 // hello is the result of a handshake, put together of those of the members.
@@ -45,13 +42,28 @@ func (f *Front) hello(all []*member) []byte {
 		}
 		guarded = guarded || m.g.options.Keys != KeysHarness
 	}
-	capabilities = merged(capabilities, []byte(`{"tools":{"listChanged":true}}`)) // of one that comes later, too
+	capabilities = announced(capabilities)
 	text := namesText
 	if guarded {
 		text += instructions
 	}
 	return slices.Concat([]byte(`{"protocolVersion":"`+inspectProtocol+`","capabilities":`), capabilities, []byte(`,"serverInfo":`), f.identity(),
 		[]byte(`,"instructions":`), rawjson.Quote(string(texts)+text), []byte("}"))
+}
+
+// announced returns capabilities with changes of the lists, which come about when a
+// server comes or goes, and with tools, which one that comes later may have.
+func announced(capabilities []byte) []byte {
+	declared, err := rawjson.ParseTo(capabilities, 1)
+	if err != nil {
+		return capabilities
+	}
+	for _, kind := range []string{"tools", "prompts", "resources"} {
+		if kind == "tools" || declared.Get(kind) != nil {
+			capabilities = merged(capabilities, []byte(`{"`+kind+`":{"listChanged":true}}`))
+		}
+	}
+	return capabilities
 }
 
 // merged puts the capabilities of two together: what one of them has, both have.
@@ -87,36 +99,44 @@ func (f *Front) identity() []byte {
 	return slices.Concat([]byte(`{"name":"mcp-idem","version":`), rawjson.Quote(f.version), []byte("}"))
 }
 
-// serve is part of face.
+// serve is part of face. What concerns one member by its name waits for no other.
 func (f *Front) serve(ctx context.Context, x *Exchange, request jsonrpc.Message, level severity) jsonrpc.Message {
-	welcome, err := f.greeting(ctx)
 	x.server = f.identity()
-	switch {
-	case err != nil:
-		return jsonrpc.ErrorReply(request.ID, unavailable(err))
-	case request.Method == "server/discover":
-		return jsonrpc.Result(request.ID, discovery(welcome))
-	case level != 0:
-		each(f.all(), func(m *member) {
-			if m.isUp() {
-				m.hub.heed(ctx, level)
-			}
-		})
+	if request.Method != "tools/call" && request.Method != "prompts/get" {
+		welcome, err := f.greeting(ctx)
+		if err != nil {
+			return jsonrpc.ErrorReply(request.ID, unavailable(err))
+		}
+		if request.Method == "server/discover" {
+			return jsonrpc.Result(request.ID, discovery(welcome))
+		}
 	}
-	return f.answer(ctx, x, request, func(ctx context.Context, m *member, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
-		return m.g.answer(ctx, x, request)
-	})
+	return f.answer(ctx, x, request, passers{level})
 }
+
+// passers are a party of the modern era, which nobody keeps anything in mind for.
+type passers struct{ level severity }
+
+func (p passers) ask(ctx context.Context, m *member, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
+	m.meet(ctx)
+	if p.level != 0 && m.isUp() {
+		m.hub.heed(ctx, p.level)
+	}
+	return m.g.answer(ctx, x, request)
+}
+
+func (p passers) line(m *member) *line { return &m.order }
 
 // find is part of face.
 func (f *Front) find(ctx context.Context, name string) (toolschema.Tool, error) {
-	all, release := f.hold()
-	defer release()
-	r := routing{f: f, all: all}
+	held := f.hold()
+	defer held.release()
+	r := routing{f: f, all: held.all}
 	m, own := r.byName(name)
 	if m == nil {
 		return toolschema.Tool{}, errNoSuchTool
 	}
+	held.only(m)
 	return m.hub.find(ctx, own)
 }
 
@@ -139,98 +159,4 @@ func (m *member) outward(n jsonrpc.Message) jsonrpc.Message {
 		}
 	}
 	return n
-}
-
-// An attendant is somebody who hears of what is granted of a filter.
-type attendant struct {
-	hear    func(jsonrpc.Message) bool
-	granted mcp.SubscriptionFilter
-
-	mu   sync.Mutex
-	over bool
-	subs map[*member]*subscriber
-}
-
-// takeIn lets the attendant hear of a member that has come anew.
-func (a *attendant) takeIn(m *member) *subscriber {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.over || a.subs[m] != nil {
-		return a.subs[m]
-	}
-	s := &subscriber{
-		uris: map[string]bool{}, hear: func(n jsonrpc.Message) bool { return a.hear(m.outward(n)) },
-		wants: func(method string) bool { return admitsChange(a.granted, method) },
-	}
-	a.subs[m] = s
-	m.hub.join(s)
-	return s
-}
-
-// announce tells of what a change of the members changes.
-func (a *attendant) announce() {
-	for _, method := range []string{toolsChanged.Method, "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
-		if admitsChange(a.granted, method) {
-			a.hear(jsonrpc.Notification(method, nil))
-		}
-	}
-}
-
-// attend is part of face.
-func (f *Front) attend(ctx context.Context, asked mcp.SubscriptionFilter, hear func(jsonrpc.Message) bool) (mcp.SubscriptionFilter, func()) {
-	all, release := f.hold()
-	defer release()
-	has := func(capability string) bool {
-		return slices.ContainsFunc(all, func(m *member) bool { return m.declares(capability, "listChanged") })
-	}
-	a := &attendant{hear: hear, subs: map[*member]*subscriber{}, granted: mcp.SubscriptionFilter{
-		ToolsListChanged:     asked.ToolsListChanged,
-		PromptsListChanged:   asked.PromptsListChanged && has("prompts"),
-		ResourcesListChanged: asked.ResourcesListChanged && has("resources"),
-	}}
-	f.mu.Lock()
-	f.attendant[a] = true
-	now := f.members
-	f.mu.Unlock()
-	for _, m := range now {
-		a.takeIn(m)
-	}
-	granted := a.granted
-	r := routing{f: f, all: all, from: &Exchange{Caller: newCaller(func(jsonrpc.Message) {})}, ask: func(ctx context.Context, m *member, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
-		return m.g.answer(ctx, x, request)
-	}}
-	for _, uri := range asked.ResourceSubscriptions {
-		m, own := r.owner(ctx, uri)
-		if m == nil || !m.declares("resources", "subscribe") {
-			continue
-		}
-		granted.ResourceSubscriptions = append(granted.ResourceSubscriptions, m.hub.subscribeAll(ctx, a.takeIn(m), []string{own})...)
-	}
-	return granted, func() { f.dismiss(a) }
-}
-
-func (f *Front) dismiss(a *attendant) {
-	f.mu.Lock()
-	delete(f.attendant, a)
-	f.mu.Unlock()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.over = true
-	for m, s := range a.subs {
-		m.hub.leave(s)
-	}
-}
-
-// announceTools tells all clients that the tools are others.
-func (f *Front) announceTools() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for p := range f.parties {
-		p.tell(toolsChanged)
-	}
-	for a := range f.attendant {
-		if a.granted.ToolsListChanged {
-			a.hear(toolsChanged)
-		}
-	}
 }

@@ -102,28 +102,44 @@ func (m *member) place(all []*member) int {
 }
 
 // readTools returns a member's tools, or those that it had last; nil where none are
-// known. When a member is late, its tools are announced.
+// known. One that was late keeps nobody waiting again: its tools are announced when
+// they come.
 func (m *member) readTools(ctx context.Context) *tools {
 	last, _ := m.g.tools.current()
 	if !m.isUp() || !m.g.hasTools.Load() {
 		return last
 	}
+	if m.late.Load() {
+		m.awaitTools()
+		return last
+	}
 	limit, cancel := m.within(ctx)
 	defer cancel()
 	read, err := m.g.tools.get(limit)
-	if err == nil {
-		m.g.tools.offer(read)
-		return read
+	if limit.Err() != nil && ctx.Err() == nil {
+		m.late.Store(true)
+		m.awaitTools()
 	}
-	m.g.log.Warn().Err(err).Msg("the tools of a server could not be listed")
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		m.hub.work.Go(func() {
-			if _, err := m.g.tools.get(m.g.life); err == nil {
-				m.front.announceTools()
-			}
-		})
+	if err != nil {
+		m.g.log.Warn().Err(err).Msg("the tools of a server could not be listed")
+		return last
 	}
-	return last
+	m.g.tools.offer(read)
+	return read
+}
+
+// awaitTools has the tools of a member that is late announced when they come.
+func (m *member) awaitTools() {
+	if !m.awaited.CompareAndSwap(false, true) {
+		return
+	}
+	m.hub.work.Go(func() {
+		defer m.awaited.Store(false)
+		if _, err := m.g.tools.reread(m.g.life); err == nil {
+			m.late.Store(false)
+			m.front.announceTools()
+		}
+	})
 }
 
 // offered are the elements of a reading.
@@ -198,22 +214,33 @@ func (r *routing) lists(ctx context.Context, method string) ([][][]byte, error) 
 	return lists, failure
 }
 
+// lateWithin is how long a list is waited for that did not come in time before.
+const lateWithin = time.Second
+
+// patience bounds how long a list of the member is waited for.
+func (m *member) patience(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+	m.mu.Lock()
+	isSlow := m.slow[method]
+	m.mu.Unlock()
+	if isSlow {
+		return context.WithTimeout(ctx, lateWithin)
+	}
+	return m.within(ctx)
+}
+
 // pages reads all pages of a member's list.
 func (r *routing) pages(ctx context.Context, m *member, method string) ([][]byte, error) {
 	if !m.isUp() {
 		return nil, fmt.Errorf("the server is down: %w", m.trouble())
 	}
-	ctx, cancel := m.within(ctx)
+	limit, cancel := m.patience(ctx, method)
 	defer cancel()
 	list, cursor := [][]byte{}, ""
 	for range MaxToolPages {
-		request := jsonrpc.Request(r.request.ID, method, nil)
-		if cursor != "" {
-			request = request.With("params", append(append([]byte(`{"cursor":`), rawjson.Quote(cursor)...), '}'))
-		}
-		x := r.from.within(unheard)
-		x.turn = nil
-		answer := r.ask(ctx, m, x, request)
+		answer := r.party.ask(limit, m, r.from.within(unheard), r.pageOf(method, cursor))
+		m.mu.Lock()
+		m.slow[method] = limit.Err() != nil && (ctx.Err() == nil || m.slow[method])
+		m.mu.Unlock()
 		if refused, ok := jsonrpc.ParseError(answer.Error); ok {
 			return nil, refused
 		}
@@ -224,11 +251,36 @@ func (r *routing) pages(ctx context.Context, m *member, method string) ([][]byte
 		for _, element := range result.Get(listings[method].member).Elements() {
 			list = append(list, element.Raw())
 		}
-		if cursor, _ = result.Get("nextCursor").Text(); cursor == "" {
+		next, _ := result.Get("nextCursor").Text()
+		if next == "" || next == cursor { // one that leads back leads nowhere
 			return list, nil
 		}
+		cursor = next
 	}
 	return nil, fmt.Errorf("%s has more than %d pages", method, MaxToolPages)
+}
+
+// pageOf asks for one page in the client's words, but for a token of progress, which
+// would come from several.
+func (r *routing) pageOf(method, cursor string) jsonrpc.Message {
+	request := jsonrpc.Request(r.request.ID, method, nil)
+	given, _ := rawjson.ParseObject(r.request.Params) // what is none says nothing
+	said, _ := given.Get("_meta")
+	meta, err := rawjson.ParseObject(said)
+	if r.request.Method != method || err != nil {
+		meta, _ = rawjson.ParseObject([]byte(`{}`))
+	}
+	params, _ := rawjson.ParseObject([]byte(`{}`))
+	if rest := meta.Without("progressToken"); !bytes.Equal(bytes.ReplaceAll(rest, []byte(" "), nil), []byte(`{}`)) {
+		params, _ = rawjson.ParseObject(params.Set("_meta", rest))
+	}
+	if cursor != "" {
+		params, _ = rawjson.ParseObject(params.Set("cursor", rawjson.Quote(cursor)))
+	}
+	if len(params.Members()) == 0 {
+		return request
+	}
+	return request.With("params", params.Without())
 }
 
 // keep keeps a list as the last good one.
@@ -242,7 +294,7 @@ func (m *member) keep(method string, list [][]byte) {
 		if err != nil {
 			continue
 		}
-		if uri, ok := o.Get(uriMember[method]).Text(); ok {
+		if uri, ok := o.Get(idMember[method]).Text(); ok {
 			uris = append(uris, uri)
 		}
 	}
@@ -251,6 +303,10 @@ func (m *member) keep(method string, list [][]byte) {
 		m.front.where.list(m, uris)
 	case "resources/templates/list":
 		m.front.where.listTemplates(m, uris)
+	case "tasks/list":
+		for _, id := range uris {
+			m.front.handles.remember(id, m)
+		}
 	}
 }
 
@@ -260,8 +316,8 @@ func (m *member) lastList(method string) [][]byte {
 	return m.lists[method]
 }
 
-// uriMember is where an element of a list has its URI.
-var uriMember = map[string]string{"resources/list": "uri", "resources/templates/list": "uriTemplate"}
+// idMember is where an element of a list says what it is called, in the whole front.
+var idMember = map[string]string{"resources/list": "uri", "resources/templates/list": "uriTemplate", "tasks/list": "taskId"}
 
 // shown is an element of a member's list as clients see it.
 func (m *member) shown(all []*member, method string, element []byte) []byte {
@@ -269,13 +325,16 @@ func (m *member) shown(all []*member, method string, element []byte) []byte {
 	if err != nil {
 		return element
 	}
-	if method == "prompts/list" {
+	switch method {
+	case "tasks/list":
+		return element
+	case "prompts/list":
 		if name, ok := o.Get("name").Text(); ok {
 			return toolschema.Rename(element, m.name+separator+name)
 		}
 		return element
 	}
-	value := o.Get(uriMember[method])
+	value := o.Get(idMember[method])
 	uri, ok := value.Text()
 	if !ok {
 		return element
@@ -287,81 +346,4 @@ func (m *member) shown(all []*member, method string, element []byte) []byte {
 	var edits rawjson.Edits
 	edits.Replace(value.Start, value.End, rawjson.Quote(shown))
 	return edits.Apply(o)
-}
-
-// rereadAfter is how old the lists of resources have to be before they are read again
-// for one that is not among them.
-const rereadAfter = 2 * time.Second
-
-// owner finds the member that a resource is of, and what that calls it; nil where it
-// cannot be known.
-func (r *routing) owner(ctx context.Context, uri string) (*member, string) {
-	if m, own := r.f.where.find(r.all, uri); m != nil {
-		return m, own
-	}
-	var old, having []*member
-	for _, m := range r.all {
-		if m.declares("resources", "") {
-			having = append(having, m)
-			if m.isUp() && r.f.where.isOlder(m, rereadAfter) {
-				old = append(old, m)
-			}
-		}
-	}
-	if len(having) == 1 {
-		return having[0], uri
-	}
-	again := *r
-	again.all = old
-	for _, method := range []string{"resources/templates/list", "resources/list"} {
-		_, _ = again.lists(ctx, method) // it is in the log
-	}
-	return r.f.where.find(r.all, uri)
-}
-
-// codeNoResource is the error of a resource that is not there (server/resources,
-// 2025-11-25). The modern era has invalid params for it.
-const codeNoResource = -32002
-
-// resource routes a request by the URI of a resource.
-func (r *routing) resource(ctx context.Context) jsonrpc.Message {
-	params, err := rawjson.ParseTo(r.request.Params, 1)
-	value := params.Get("uri")
-	uri, ok := value.Text()
-	if err != nil || !ok {
-		return r.refuse(jsonrpc.CodeInvalidParams, "%s: the params have no uri; nothing was sent", r.request.Method)
-	}
-	m, own := r.owner(ctx, uri)
-	switch {
-	case m == nil && r.from.era == modern:
-		return r.refuse(jsonrpc.CodeInvalidParams, "Resource not found: no server lists it; nothing was sent")
-	case m == nil:
-		return r.refuse(codeNoResource, "Resource not found: no server lists it; nothing was sent")
-	case own == uri:
-		return r.to(ctx, m, r.request)
-	}
-	var edits rawjson.Edits
-	edits.Replace(value.Start, value.End, rawjson.Quote(own))
-	answer := r.ask(ctx, m, r.from.within(unheard), r.request.With("params", edits.Apply(params)))
-	return readdressed(answer, own, uri)
-}
-
-// readdressed is an answer in which contents have the URI that was asked for.
-func readdressed(answer jsonrpc.Message, own, uri string) jsonrpc.Message {
-	result, err := rawjson.ParseTo(answer.Result, 3)
-	if err != nil {
-		return answer
-	}
-	var edits rawjson.Edits
-	for _, content := range result.Get("contents").Elements() {
-		if value := content.Get("uri"); value != nil {
-			if text, _ := value.Text(); text == own {
-				edits.Replace(value.Start, value.End, rawjson.Quote(uri))
-			}
-		}
-	}
-	if edits.Empty() {
-		return answer
-	}
-	return answer.With("result", edits.Apply(result))
 }

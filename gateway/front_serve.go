@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -45,8 +45,8 @@ func checkNames(upstreams []Options) error {
 	seen := map[string]bool{}
 	for _, o := range upstreams {
 		switch {
-		case o.Name == "" || strings.Contains(o.Name, separator) || strings.HasSuffix(o.Name, "_"):
-			return fmt.Errorf("%q cannot be the name of one of several servers: it must not be empty, have %q in it, or end with _", o.Name, separator)
+		case o.Name == "" || strings.Contains(o.Name, separator) || strings.HasSuffix(o.Name, "_") || strings.Contains(o.Name, "/"):
+			return fmt.Errorf("%q cannot be the name of one of several servers: it must not be empty, have %q or / in it, or end with _", o.Name, separator)
 		case seen[o.Name]:
 			return fmt.Errorf("two servers are called %q", o.Name)
 		}
@@ -61,6 +61,7 @@ func checkNames(upstreams []Options) error {
 func (f *Front) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	c := newStdioClient(f.log, out)
 	host := newSeveral(f, c.client, nil)
+	host.shakes = c.visits.shakes
 	c.host, c.visits.face = host, f
 	f.begin(func(m *member) {
 		m.hub = newOwnHub(m.g, c.visits.introduction)
@@ -82,10 +83,9 @@ func (m *member) dial(a audience) {
 // begin connects the upstreams that there are, and all that come later.
 func (f *Front) begin(connect func(*member)) {
 	f.replacing.Lock()
+	defer f.replacing.Unlock()
 	f.connect = connect
-	upstreams := f.waiting
-	f.replacing.Unlock()
-	f.replace(upstreams)
+	f.replace(f.waiting)
 }
 
 // welcome is part of site.
@@ -99,22 +99,25 @@ func (f *Front) welcome(c *client, s *session) {
 // An HTTPFront is a gateway that serves several upstreams by HTTP.
 type HTTPFront struct {
 	*HTTP
-	shared    *Front
-	upstreams atomic.Pointer[[]Options]
+	shared *Front
+
+	replacing sync.Mutex
+	upstreams []Options
+	own       map[*Front]bool // of sessions
 }
 
 // NewHTTPFront returns a gateway on a ledger, which stays the caller's to close. Its
 // upstreams are those of Replace. namespace is that of keys where there are no
 // principals. Whoever has a gateway closes it.
 func NewHTTPFront(ledger *dedup.Ledger, options FrontOptions, h HTTPOptions, namespace string) *HTTPFront {
-	s := &HTTPFront{HTTP: newHTTP(options.Log, h), shared: NewFront(ledger, options)}
-	s.upstreams.Store(&[]Options{})
+	s := &HTTPFront{HTTP: newHTTP(options.Log, h), shared: NewFront(ledger, options), own: map[*Front]bool{}}
 	s.look = looksInto(ledger, namespace)
 	s.shared.tasks.strangers = len(h.Tokens) > 1
 	s.site = s.shared
+	s.shared.lazy = s.options.Process == PerSession
 	s.shared.begin(func(m *member) {
 		m.hub = newHub(m.g, options.Version)
-		if s.options.Process == Shared {
+		if !s.shared.lazy {
 			m.hub.work.Go(func() { m.meet(m.g.life) }) // whoever comes first would wait for it
 		}
 	})
@@ -129,21 +132,35 @@ func NewHTTPFront(ledger *dedup.Ledger, options FrontOptions, h HTTPOptions, nam
 			m.host = host
 			m.dial(host)
 		})
-		return own, own.Replace(*s.upstreams.Load())
+		return own, s.adopt(own)
 	}
 	return s
 }
 
+// adopt gives the front of a session the upstreams that there are, and all that come
+// later.
+func (h *HTTPFront) adopt(own *Front) error {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	own.forgotten = func() {
+		h.replacing.Lock()
+		defer h.replacing.Unlock()
+		delete(h.own, own)
+	}
+	h.own[own] = true
+	return own.Replace(h.upstreams)
+}
+
 // Replace is Front.Replace for all clients.
 func (h *HTTPFront) Replace(upstreams []Options) error {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
 	if err := h.shared.Replace(upstreams); err != nil {
 		return err
 	}
-	h.upstreams.Store(&upstreams)
-	for _, s := range h.all() {
-		if own, ok := s.own.(*Front); ok {
-			_ = own.Replace(upstreams) // they were accepted above
-		}
+	h.upstreams = upstreams
+	for own := range h.own {
+		_ = own.Replace(upstreams) // they were accepted above
 	}
 	return nil
 }

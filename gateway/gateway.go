@@ -43,6 +43,7 @@ type Options struct {
 	Scope         dedup.Scope // without Tool
 	Policy        toolschema.Policy
 	Keys          KeyPolicy
+	Tools         []ToolRule    // what is said of single tools
 	CallTimeout   time.Duration // until a caller is told EFFECT_UNKNOWN
 	LateWindow    time.Duration // how long an answer is listened for after that; negative: not at all
 	Wait          time.Duration // how long a repeated call waits for the running one
@@ -53,7 +54,7 @@ type Options struct {
 	// DEDUPLICATE is taken to honour a key.
 	UpstreamWindow time.Duration
 	ReachWithin    time.Duration
-	DrainFor       time.Duration      // how long calls may go on after the client has closed its side; zero: CallTimeout
+	DrainFor       time.Duration      // how long calls may go on after the client has closed its side; zero: as long as the call of any tool may take
 	Judgement      upstream.Judgement // zero: upstream.DefaultJudgement
 	// Dial makes the upstream; Upstream are its limits, without Handler, and of
 	// the Observer only EraFound.
@@ -176,7 +177,7 @@ func (o *Options) fill() {
 		o.MaxAttempts = DefaultMaxAttempts
 	}
 	if o.DrainFor == 0 {
-		o.DrainFor = o.CallTimeout
+		o.DrainFor = o.longestCall()
 	}
 	if o.Keys == "" {
 		o.Keys = KeysEither

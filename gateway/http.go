@@ -26,6 +26,12 @@ const (
 	DefaultHTTPDrain   = 20 * time.Second
 )
 
+// What clients can be answered with.
+const (
+	mediaJSON   = "application/json"
+	mediaEvents = "text/event-stream"
+)
+
 // MaxHeaderBytes is the size of the header of an HTTP request.
 const MaxHeaderBytes = 64 << 10
 
@@ -178,6 +184,10 @@ func newHTTP(log zerolog.Logger, h HTTPOptions) *HTTP {
 	s.mux.Handle("/mcp", s.forPages(http.HandlerFunc(s.serveMCP)))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	s.mux.HandleFunc("GET /readyz", s.serveReady)
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		// Clients that were answered 401 come here for OAuth, and show their user this.
+		http.Error(w, "mcp-idem is at /mcp. It has no OAuth: clients send Authorization: Bearer TOKEN, with a token of its --token-file.", http.StatusNotFound)
+	})
 	return s
 }
 

@@ -21,15 +21,16 @@ type journey struct {
 	request jsonrpc.Message // as it came; never changed
 	started time.Time
 
-	call    toolschema.Call
-	bad     *toolschema.CallError // what is wrong with the call; nil: nothing
-	tool    toolschema.Tool
-	carrier toolschema.KeySource // who the key is taken from
-	keyText string               // the key as the caller wrote it; never logged
-	asked   dedup.Request
-	wait    *patience // nil until the ledger was asked
-	input   *input    // what the call says to a question of the upstream's; nil: nothing
-	rounds  int       // questions that the client was asked by the gateway
+	call     toolschema.Call
+	bad      *toolschema.CallError // what is wrong with the call; nil: nothing
+	tool     toolschema.Tool
+	carrier  toolschema.KeySource // who the key is taken from
+	keyText  string               // the key as the caller wrote it; never logged
+	asked    dedup.Request
+	settings toolSettings // empty until ask
+	wait     *patience    // nil until the ledger was asked
+	input    *input       // what the call says to a question of the upstream's; nil: nothing
+	rounds   int          // questions that the client was asked by the gateway
 	// unrecorded: the call goes on with one that nobody has recorded.
 	unrecorded bool
 	session    upstream.Session

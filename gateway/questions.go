@@ -24,6 +24,7 @@ type question struct {
 	session upstream.Session
 	of      *Gateway
 	token   []byte // for the client's progress, raw; nil: none is wanted
+	shown   []byte // as which the client knows the token
 	theirs  []byte // the upstream's id
 	ours    []byte
 }
@@ -38,11 +39,28 @@ func (q *questions) ask(one question, m jsonrpc.Message) (asked jsonrpc.Message,
 	}
 	q.last++
 	one.ours = strconv.AppendInt(nil, int64(q.last), 10)
-	if _, token := progressToken(m.Params); token != nil {
-		one.token = token.Raw()
+	if params, token := progressToken(m.Params); token != nil {
+		one.token, one.shown = token.Raw(), token.Raw()
+		if len(q.shownAs(one.shown)) > 0 {
+			one.shown = fmt.Appendf(nil, `"mcp-idem/%d"`, q.last)
+			var edits rawjson.Edits
+			edits.Replace(token.Start, token.End, one.shown)
+			m = m.With("params", edits.Apply(params))
+		}
 	}
 	q.open = append(q.open, one)
 	return m.With("id", one.ours), true
+}
+
+// shownAs are the open questions whose progress the client knows by a token. It is
+// called with the lock held.
+func (q *questions) shownAs(token []byte) (all []question) {
+	for _, open := range q.open {
+		if open.shown != nil && jsonrpc.SameID(open.shown, token) {
+			all = append(all, open)
+		}
+	}
+	return all
 }
 
 // take takes out the question that an id of ours, or of the upstream's, names.
@@ -71,25 +89,26 @@ func (q *questions) answer(m jsonrpc.Message, bad *jsonrpc.Error) {
 	_ = open.session.Reply(m.With("id", open.theirs)) // the session that asked may be over
 }
 
-// progress hands the client's progress with a question to the one that has asked it.
-// Two upstreams may have chosen the same token: then it is nobody's.
+// progress hands the client's progress with a question to the one that has asked it,
+// under the token that this has chosen: another may have chosen the same.
 func (q *questions) progress(m jsonrpc.Message) {
 	params, err := rawjson.ParseTo(m.Params, 1)
-	if err != nil || params.Get("progressToken") == nil {
+	if err != nil {
 		return
 	}
-	key := jsonrpc.IDKey(params.Get("progressToken").Raw())
-	var asked []upstream.Session
+	token := params.Get("progressToken")
+	if token == nil {
+		return
+	}
 	q.mu.Lock()
-	for _, open := range q.open {
-		if open.token != nil && jsonrpc.IDKey(open.token) == key {
-			asked = append(asked, open.session)
-		}
-	}
+	asked := q.shownAs(token.Raw())
 	q.mu.Unlock()
-	if len(asked) == 1 {
-		_ = asked[0].Notify(m) // the session that asked may be over
+	if len(asked) != 1 {
+		return
 	}
+	var edits rawjson.Edits
+	edits.Replace(token.Start, token.End, asked[0].token)
+	_ = asked[0].session.Notify(m.With("params", edits.Apply(params))) // the session that asked may be over
 }
 
 // cancelled returns the notification of an upstream that it wants no answer any more,

@@ -21,6 +21,13 @@ type cancelledError struct{ notification jsonrpc.Message }
 
 func (*cancelledError) Error() string { return "the client cancelled the request" }
 
+// tell tells the upstream that the call is cancelled.
+func (e *cancelledError) tell(session upstream.Session, call *upstream.Call) {
+	if params, err := rawjson.ParseObject(e.notification.Params); err == nil {
+		_ = session.Notify(e.notification.With("params", params.Set("requestId", call.ID()))) // a lost one changes nothing
+	}
+}
+
 // relay hands a request on as it came, and its response back as it came.
 func (g *Gateway) relay(ctx context.Context, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
 	aboutTask := isAboutTask(request)
@@ -81,9 +88,7 @@ func (g *Gateway) forward(ctx context.Context, session upstream.Session, x *Exch
 	}
 	var cancelled *cancelledError
 	if err != nil && errors.As(context.Cause(ctx), &cancelled) {
-		if params, bad := rawjson.ParseObject(cancelled.notification.Params); bad == nil {
-			_ = session.Notify(cancelled.notification.With("params", params.Set("requestId", call.ID()))) // a lost one changes nothing
-		}
+		cancelled.tell(session, call)
 	}
 	return answer, err
 }
@@ -120,7 +125,9 @@ func (j *journey) forwardUnkeyed(ctx context.Context) {
 	}
 	began := time.Now()
 	answer, err := j.g.forward(ctx, j.session, j.from, request, func(answer jsonrpc.Message) {
-		j.g.tasks.remember(taskOf(answer.Result).id, j.g.namespace(j.from))
+		if j.g.tasks.strangers {
+			j.g.tasks.remember(taskOf(answer.Result).id, j.g.namespace(j.from))
+		}
 		j.from.respond(answer)
 	})
 	j.upstreamTook = time.Since(began)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
@@ -16,20 +15,25 @@ type several struct {
 	// guest makes the client a guest of a member; nil where each member has a host of
 	// its own for the one client.
 	guest func(*member) *guest
+	// shakes, if not nil, is told that the client makes a handshake of its own.
+	shakes func()
+	kept   mindful
 
 	mu        sync.Mutex
 	over      bool
 	guests    map[*member]*guest
-	hello     *jsonrpc.Message // the client's initialize; nil before it came
-	exchange  *Exchange        // of that
-	completed *jsonrpc.Message // its notifications/initialized
-	went      bool             // it goes on without
+	lines     map[*member]*line // of what the client sends, where the members are shared
+	hello     *jsonrpc.Message  // the client's initialize; nil before it came
+	exchange  *Exchange         // of that
+	completed *jsonrpc.Message  // its notifications/initialized
+	went      bool              // it goes on without
+	changed   bool              // members have come that are not in the answer to its initialize
 }
 
 // newSeveral returns the host of a client, which hears of changes until depart is
 // called.
 func newSeveral(f *Front, c *client, visit func(*member) *guest) *several {
-	s := &several{f: f, c: c, guest: visit, guests: map[*member]*guest{}}
+	s := &several{f: f, c: c, guest: visit, guests: map[*member]*guest{}, lines: map[*member]*line{}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.parties[s] = true
@@ -54,6 +58,19 @@ func (s *several) hostOf(m *member) host {
 	return g
 }
 
+// line is part of party.
+func (s *several) line(m *member) *line {
+	if s.guest == nil {
+		return &m.order
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lines[m] == nil {
+		s.lines[m] = &line{}
+	}
+	return s.lines[m]
+}
+
 // depart ends what the client hears of.
 func (s *several) depart() {
 	s.f.mu.Lock()
@@ -70,17 +87,23 @@ func (s *several) depart() {
 // greet makes the client known to all members, and answers for them.
 func (s *several) greet(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message {
 	x.introduce(m.Params)
+	if s.shakes != nil {
+		s.shakes()
+	}
 	s.mu.Lock()
 	s.hello, s.exchange = &m, x.within(unheard)
 	s.exchange.turn = nil
 	s.mu.Unlock()
-	all, release := s.f.hold()
-	defer release()
-	each(all, func(one *member) { s.present(ctx, one) })
+	held := s.f.hold()
+	defer held.release()
+	each(held.all, func(one *member) { s.present(ctx, one) })
 	if err := context.Cause(ctx); err != nil {
 		return jsonrpc.ErrorReply(m.ID, unavailable(err))
 	}
-	return jsonrpc.Result(m.ID, negotiated(s.f.hello(all), m.Params))
+	s.mu.Lock()
+	s.changed = false
+	s.mu.Unlock()
+	return jsonrpc.Result(m.ID, negotiated(s.f.hello(held.all), m.Params))
 }
 
 // present makes the client known to a member, and waits until that was tried.
@@ -109,7 +132,9 @@ func (s *several) greeted(m jsonrpc.Message) error {
 	s.mu.Lock()
 	s.completed = &m
 	s.mu.Unlock()
-	return s.toAll(func(h host) error { return h.greeted(m) })
+	err := s.toAll(func(h host) error { return h.greeted(m) })
+	s.catchUp()
+	return err
 }
 
 func (s *several) proceed() {
@@ -117,70 +142,168 @@ func (s *several) proceed() {
 	s.went = true
 	s.mu.Unlock()
 	_ = s.toAll(func(h host) error { h.proceed(); return nil }) // it has none
+	s.catchUp()
+}
+
+// catchUp tells the client of what has come while it shook hands.
+func (s *several) catchUp() {
+	s.mu.Lock()
+	changed := s.changed
+	s.changed = false
+	s.mu.Unlock()
+	if changed {
+		s.announce(anyMethod)
+	}
 }
 
 func (s *several) toAll(say func(host) error) error {
-	all, release := s.f.hold()
-	defer release()
-	problems := make([]error, len(all))
-	each(all, func(m *member) { problems[m.place(all)] = say(s.hostOf(m)) })
+	held := s.f.hold()
+	defer held.release()
+	problems := make([]error, len(held.all))
+	each(held.all, func(m *member) { problems[m.place(held.all)] = say(s.hostOf(m)) })
 	return errors.Join(problems...)
 }
 
 func (s *several) answer(ctx context.Context, x *Exchange, m jsonrpc.Message) jsonrpc.Message {
-	return s.f.answer(ctx, x, m, func(ctx context.Context, one *member, x *Exchange, m jsonrpc.Message) jsonrpc.Message {
-		return s.hostOf(one).answer(ctx, x, m)
-	})
+	if m.Method == "logging/setLevel" {
+		s.kept.asks(m)
+	}
+	return s.f.answer(ctx, x, m, s)
 }
 
-// hear hands a notification to all members that are there, and progress to the one
-// that has asked.
-func (s *several) hear(ctx context.Context, m jsonrpc.Message) error {
+// ask is part of party.
+func (s *several) ask(ctx context.Context, m *member, x *Exchange, request jsonrpc.Message) jsonrpc.Message {
+	answer := s.hostOf(m).answer(ctx, x, request)
+	if answer.Result != nil {
+		s.kept.granted(m, request)
+	}
+	return answer
+}
+
+// hear hands a notification to all members that are there, each in its own time, and
+// progress to the one that has asked.
+func (s *several) hear(_ context.Context, m jsonrpc.Message) error {
 	if m.Method == "notifications/progress" {
 		s.c.questions.progress(m)
 		return nil
 	}
-	all, release := s.f.hold()
-	defer release()
-	problems := make([]error, len(all))
-	each(slices.DeleteFunc(slices.Clone(all), func(one *member) bool { return !one.isUp() }), func(one *member) {
-		problems[one.place(all)] = s.hostOf(one).hear(ctx, m)
-	})
-	return errors.Join(problems...)
+	for _, one := range s.f.all() {
+		turn := s.line(one).join()
+		if !s.spawn(one, func(ctx context.Context) {
+			defer turn.leave()
+			turn.wait(ctx)
+			if !one.isUp() {
+				return
+			}
+			if err := s.hostOf(one).hear(ctx, m); err != nil {
+				one.g.log.Warn().Err(err).Str("method", m.Method).Msg("a notification of the client was lost")
+			}
+		}) {
+			turn.leave()
+		}
+	}
+	return nil
 }
 
 // takeIn lets the client meet a member that has come anew.
 func (s *several) takeIn(m *member) {
-	h := s.hostOf(m)
 	s.mu.Lock()
-	hello, completed, went := s.hello, s.completed, s.went
+	isKnown := s.hello != nil
 	s.mu.Unlock()
-	if hello == nil {
-		return // it will meet all
+	if isKnown { // else it will meet all
+		s.spawn(m, func(ctx context.Context) { s.show(ctx, m) })
 	}
-	s.c.requests.spawn(func() {
-		s.present(s.c.requests.life, m)
-		switch {
-		case completed != nil:
-			_ = h.greeted(*completed) // it is told again when it comes
-		case went:
-			h.proceed()
-		}
-		s.tell(toolsChanged)
+}
+
+// spawn runs f on a goroutine of its own, for which the member is kept, unless either
+// the member or the client is gone. f's context ends when the client says no more.
+func (s *several) spawn(m *member, f func(context.Context)) bool {
+	held, ok := s.f.holdOne(m)
+	if !ok {
+		return false
+	}
+	taken := s.c.requests.spawn(func() {
+		defer held.release()
+		ctx, cancel := context.WithCancel(s.c.requests.life)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.c.requests.closed:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		f(ctx)
 	})
+	if !taken {
+		held.release()
+	}
+	return taken
 }
 
-// announce tells the client that the members are others.
-func (s *several) announce() {
+func (s *several) show(ctx context.Context, m *member) {
+	s.present(ctx, m)
 	s.mu.Lock()
-	known := s.hello != nil
+	completed, went := s.completed, s.went
 	s.mu.Unlock()
-	if known {
-		for _, method := range []string{toolsChanged.Method, "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
-			s.tell(jsonrpc.Notification(method, nil))
-		}
+	switch {
+	case completed != nil:
+		_ = s.hostOf(m).greeted(*completed) // it is told again when it comes
+	case went:
+		s.hostOf(m).proceed()
 	}
 }
 
-// tell tells the client what belongs to no request.
-func (s *several) tell(m jsonrpc.Message) { s.c.out.put(m, nil) }
+// willArrive notes that a member is about to be there. A client that shakes hands just
+// now is told when it has.
+func (s *several) willArrive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = s.changed || s.hello != nil && !s.isShaken()
+}
+
+// isShaken is called with the lock held.
+func (s *several) isShaken() bool { return s.completed != nil || s.went }
+
+// arrived tells the client of a member that is there, whose lists have changed; which
+// names them by what announces them.
+func (s *several) arrived(m *member, which func(method string) bool) {
+	s.mu.Lock()
+	isShaken := s.isShaken()
+	s.mu.Unlock()
+	if !isShaken {
+		return
+	}
+	s.announce(func(method string) bool { return which(method) && m.offers(method) })
+	if again := s.kept.untold(m); len(again) > 0 {
+		s.spawn(m, func(ctx context.Context) {
+			for _, request := range again {
+				s.ask(ctx, m, &Exchange{Caller: s.c.caller, respond: unheard}, request)
+			}
+		})
+	}
+}
+
+// lose forgets a member that was taken away.
+func (s *several) lose(m *member) {
+	s.kept.lose(m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.guests, m)
+	delete(s.lines, m)
+}
+
+// announce tells the client that lists are others, if it has shaken hands.
+func (s *several) announce(which func(method string) bool) {
+	s.mu.Lock()
+	isKnown := s.hello != nil
+	s.mu.Unlock()
+	if !isKnown {
+		return
+	}
+	for _, method := range listsChanged {
+		if which(method) {
+			s.c.out.put(jsonrpc.Notification(method, nil), nil)
+		}
+	}
+}

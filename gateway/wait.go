@@ -35,7 +35,7 @@ func (p *patience) until(ledger *dedup.Ledger, busy dedup.Busy) bool {
 	if p.ctx == nil {
 		limit := p.j.g.options.Wait
 		if p.j.call.ProgressToken != nil {
-			limit = max(limit, p.j.g.options.CallTimeout)
+			limit = max(limit, p.j.settings.callTimeout)
 		}
 		p.ctx, p.cancel = context.WithTimeout(p.parent, limit)
 	}

@@ -1,6 +1,7 @@
 package toolschema
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -73,12 +74,18 @@ const (
 	NearDuplicateAsk     NearDuplicate = "ask"     // a person decides; as confirm where nobody can be asked
 )
 
-// An Override is the operator's word on the tools that its pattern names.
+// An Override is the operator's word on the tools that its pattern names. What it
+// leaves zero, it says nothing about.
 type Override struct {
 	// Pattern is a tool's name or a glob in the syntax of path.Match, except
 	// that "*" and "?" match "/" too: tool names are not paths.
 	Pattern string
 	Class   Class
+	// NearDuplicate counts in place of what the name suggests. Where no key is
+	// needed nothing is recorded, and it means nothing; see Decision too.
+	NearDuplicate NearDuplicate
+	// Window counts in place of Policy.Window, and is written like it.
+	Window time.Duration
 }
 
 // ParseOverride reads "GLOB=CLASS". The last "=" separates, so that a name may
@@ -101,11 +108,12 @@ func ParseOverride(s string) (Override, error) {
 	return Override{Pattern: s[:at], Class: class}, nil
 }
 
+// unslashed shows no slash to path.Match, which keeps "*" from crossing one.
+var unslashed = strings.NewReplacer("/", "\x1f")
+
 // matches reports whether the pattern, taken as a glob, names the tool.
 func matches(pattern, name string) bool {
-	// path.Match keeps "*" from crossing a slash, so no slash is shown to it.
-	flat := strings.NewReplacer("/", "\x1f")
-	ok, err := path.Match(flat.Replace(pattern), flat.Replace(name))
+	ok, err := path.Match(unslashed.Replace(pattern), unslashed.Replace(name))
 	return ok && err == nil
 }
 
@@ -114,24 +122,40 @@ func validGlob(pattern string) bool {
 	return err == nil
 }
 
-// choose returns the operator's word on a tool: a pattern that equals the name
-// beats a glob; among equals the later beats the earlier.
-func choose[T any](list []T, name string, pattern func(T) string) (chosen T, ok bool) {
-	for _, exact := range []bool{true, false} {
-		for _, said := range slices.Backward(list) {
-			if p := pattern(said); exact && p == name || !exact && matches(p, name) {
-				return said, true
-			}
+// Naming returns the rules whose pattern, as of an Override, names the tool, in the
+// order of their weight: of two that speak of the same thing the later one counts. A
+// pattern that equals the name beats a glob; among equals the later beats the earlier.
+func Naming[T any](rules []T, tool string, pattern func(T) string) []T {
+	var globs, exact []T
+	for _, rule := range rules {
+		switch p := pattern(rule); {
+		case p == tool:
+			exact = append(exact, rule)
+		case matches(p, tool):
+			globs = append(globs, rule)
 		}
 	}
-	return chosen, false
+	return append(globs, exact...)
+}
+
+// Unmatched returns the patterns, as of an Override, that name none of the tools, each
+// once.
+func Unmatched(patterns, tools []string) (unmatched []string) {
+	for _, pattern := range patterns {
+		named := slices.ContainsFunc(tools, func(tool string) bool { return pattern == tool || matches(pattern, tool) })
+		if !named && !slices.Contains(unmatched, pattern) {
+			unmatched = append(unmatched, pattern)
+		}
+	}
+	return unmatched
 }
 
 // A Policy is what decides on classes and on the texts of rewritten tools. The
 // zero value believes names only.
 type Policy struct {
-	// Overrides and Natives are the operator's. A pattern that equals the name
-	// beats a glob; among equals the later beats the earlier.
+	// Overrides and Natives are the operator's. For each thing that can be said of a
+	// tool, a pattern that equals the name beats a glob, and among equals the later
+	// beats the earlier.
 	Overrides []Override
 	Natives   []NativeRule
 	// OnProblem says what becomes of a tool that needs a key and cannot be given
@@ -139,8 +163,8 @@ type Policy struct {
 	OnProblem OnProblem
 	// TrustAnnotations lets the upstream's annotations speak before the name.
 	TrustAnnotations bool
-	// Window is how long a recorded answer is replayed, in whole seconds. It is
-	// stated in descriptions.
+	// Window is how long a recorded answer is replayed, in whole seconds, where no
+	// override says otherwise. It is stated in descriptions.
 	Window time.Duration
 	// HarnessKeys says that keys never come as arguments: tools are classified, and
 	// offered as they are.
@@ -181,24 +205,20 @@ func (p Policy) Unmatched(names []string) (patterns []string) {
 	for _, n := range p.Natives {
 		given = append(given, n.Pattern)
 	}
-	for _, pattern := range given {
-		named := slices.ContainsFunc(names, func(name string) bool { return pattern == name || matches(pattern, name) })
-		if !named && !slices.Contains(patterns, pattern) {
-			patterns = append(patterns, pattern)
-		}
-	}
-	return patterns
+	return Unmatched(given, names)
 }
 
 // A Decision is the class of a tool and the reason for it.
 type Decision struct {
 	Class Class
-	// ByOperator reports whether an override decided.
+	// ByOperator reports whether an override decided on the class.
 	ByOperator bool
 	// Rule names what decided, for people: `verb "refund"`, `override "get_*"`.
 	Rule string
-	// NearDuplicate is NearDuplicateConfirm for keyed tools that send or create
-	// something, else NearDuplicateOff.
+	// NearDuplicate is what an override says, else NearDuplicateConfirm for tools that
+	// send or create something and NearDuplicateOff for others. Without a key it is
+	// NearDuplicateOff; where the schema has no room for RepeatProperty, Rewrite makes
+	// NearDuplicateWarn of what would demand it.
 	NearDuplicate NearDuplicate
 }
 
@@ -210,23 +230,42 @@ type Decision struct {
 // protocol itself assumes.
 func (p Policy) Classify(name string, annotations []byte) Decision {
 	said := readName(name)
-	d, ok := p.override(name)
+	word := p.wordOn(name)
+	d, ok := word.decision()
 	if !ok && p.TrustAnnotations {
 		d, ok = byAnnotations(readHints(annotations), said)
 	}
 	if !ok {
 		d = byName(said)
 	}
-	d.NearDuplicate = NearDuplicateOff
-	if d.Class.Keyed() && said.creates {
+	switch {
+	case !d.Class.Keyed():
+		d.NearDuplicate = NearDuplicateOff
+	case word.NearDuplicate != "":
+		d.NearDuplicate = word.NearDuplicate
+	case said.creates:
 		d.NearDuplicate = NearDuplicateConfirm
+	default:
+		d.NearDuplicate = NearDuplicateOff
 	}
 	return d
 }
 
-func (p Policy) override(name string) (Decision, bool) {
-	o, ok := choose(p.Overrides, name, func(o Override) string { return o.Pattern })
-	return Decision{Class: o.Class, ByOperator: ok, Rule: fmt.Sprintf("override %q", o.Pattern)}, ok
+// wordOn is all that the operator says of a tool. Its pattern is that of the override
+// that has the class.
+func (p Policy) wordOn(tool string) (word Override) {
+	for _, o := range Naming(p.Overrides, tool, func(o Override) string { return o.Pattern }) {
+		if o.Class != "" {
+			word.Pattern, word.Class = o.Pattern, o.Class
+		}
+		word.NearDuplicate = cmp.Or(o.NearDuplicate, word.NearDuplicate)
+		word.Window = cmp.Or(o.Window, word.Window)
+	}
+	return word
+}
+
+func (o Override) decision() (Decision, bool) {
+	return Decision{Class: o.Class, ByOperator: true, Rule: fmt.Sprintf("override %q", o.Pattern)}, o.Class != ""
 }
 
 // hints are the annotations that matter here; nil means not given.

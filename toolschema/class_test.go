@@ -2,6 +2,7 @@ package toolschema
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,8 @@ func TestParseOverride(t *testing.T) {
 func TestTheMostExactOverrideWins(t *testing.T) {
 	t.Parallel()
 	p := Policy{Overrides: []Override{
-		{"pay", ClassUnguarded}, {"*", ClassReadOnly}, {"pay*", ClassDeduplicate}, {"pay_now", ClassSafeRetry}, {"p*", ClassRequiresEffectCheck},
+		{Pattern: "pay", Class: ClassUnguarded}, {Pattern: "*", Class: ClassReadOnly}, {Pattern: "pay*", Class: ClassDeduplicate},
+		{Pattern: "pay_now", Class: ClassSafeRetry}, {Pattern: "p*", Class: ClassRequiresEffectCheck},
 	}}
 	for name, want := range map[string]Class{
 		"pay":     ClassUnguarded,           // exact, though globs stand later
@@ -267,7 +269,7 @@ func TestNearDuplicatesOfSendingToolsAreConfirmed(t *testing.T) {
 	} {
 		assert.Equal(t, want, Policy{}.Classify(name, nil).NearDuplicate, name)
 	}
-	readOnly := Policy{Overrides: []Override{{"*", ClassReadOnly}}}
+	readOnly := Policy{Overrides: []Override{{Pattern: "*", Class: ClassReadOnly}}}
 	assert.Equal(t, NearDuplicateOff, readOnly.Classify("send_email", nil).NearDuplicate)
 }
 
@@ -286,7 +288,7 @@ func TestSplitName(t *testing.T) {
 func TestPatternsThatNameNoToolAreTold(t *testing.T) {
 	t.Parallel()
 	p := Policy{
-		Overrides: []Override{{Pattern: "get_*"}, {Pattern: "zzz"}, {Pattern: "zzz"}, {Pattern: "[a]"}},
+		Overrides: []Override{{Pattern: "get_*"}, {Pattern: "zzz"}, {Pattern: "zzz", Window: time.Hour}, {Pattern: "[a]"}},
 		Natives:   []NativeRule{{Pattern: "qqq*"}, {Pattern: "*"}},
 	}
 	assert.Equal(t, []string{"zzz", "qqq*"}, p.Unmatched([]string{"get_x", "a"}))

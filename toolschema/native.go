@@ -126,7 +126,8 @@ func (k NativeKey) isKey() bool { return len(k.Path) == 1 && k.Path[0] == KeyPro
 // natives finds the native keys of a tool: the one that the operator names, else
 // those whose names are known.
 func (p Policy) natives(name string, input *rawjson.Value) []native {
-	if rule, ok := choose(p.Natives, name, func(r NativeRule) string { return r.Pattern }); ok {
+	if rules := Naming(p.Natives, name, func(r NativeRule) string { return r.Pattern }); len(rules) > 0 {
+		rule := rules[len(rules)-1]
 		if rule.Path == nil {
 			return nil
 		}

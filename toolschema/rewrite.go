@@ -1,10 +1,12 @@
 package toolschema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
@@ -14,6 +16,8 @@ import (
 type Tool struct {
 	Name string
 	Decision
+	// Window is how long a recorded answer of the tool is replayed.
+	Window time.Duration
 	// Definition is the definition to offer: the upstream's with the additions, or
 	// the upstream's bytes where nothing is added.
 	Definition []byte
@@ -84,7 +88,8 @@ func (p Policy) prepare(def *rawjson.Value) (Tool, error) {
 	if name == "" {
 		return Tool{}, errors.New("tool definition without a name")
 	}
-	t := Tool{Name: name, Decision: p.Classify(name, annotationsOf(def)), Definition: def.Raw()}
+	p.Window = cmp.Or(p.wordOn(name).Window, p.Window) // which is stated in what follows
+	t := Tool{Name: name, Decision: p.Classify(name, annotationsOf(def)), Window: p.Window, Definition: def.Raw()}
 	output := def.Get("outputSchema")
 	t.HasOutputSchema = output != nil && !output.Is("null")
 	t.AnnotatesOutput = !t.HasOutputSchema

@@ -122,6 +122,7 @@ func (s *serveSettings) upstream(file *config.File, server config.Server, log ze
 	o.Dial = dialServer(server)
 	o.Policy.Overrides = append(overrides(server), o.Policy.Overrides...)
 	o.Policy.Natives = append(natives(server), o.Policy.Natives...)
+	o.Tools = toolRules(server)
 	o.NearDuplicate = server.NearDuplicateWindow
 	o.Judgement.AmbiguousTexts = append(o.Judgement.AmbiguousTexts, server.Ambiguous...)
 	o.Judgement.RefusalTexts = append(o.Judgement.RefusalTexts, server.Refusal...)
@@ -150,9 +151,17 @@ func (s *serveSettings) guard(one *settings, said config.Guard) {
 
 func overrides(server config.Server) (all []toolschema.Override) {
 	for _, tool := range server.Tools {
-		if tool.Class != "" {
-			all = append(all, toolschema.Override{Pattern: tool.Pattern, Class: tool.Class})
-		}
+		all = append(all, toolschema.Override{Pattern: tool.Pattern, Class: tool.Class, NearDuplicate: tool.NearDuplicate, Window: tool.Window})
+	}
+	return all
+}
+
+func toolRules(server config.Server) (all []gateway.ToolRule) {
+	for _, tool := range server.Tools {
+		all = append(all, gateway.ToolRule{
+			Pattern: tool.Pattern, CallTimeout: tool.CallTimeout, UpstreamWindow: tool.UpstreamWindow, OnCancel: tool.OnCancel, StrictCodes: tool.StrictCodes,
+			AmbiguousTexts: tool.Ambiguous, RefusalTexts: tool.Refusal, NothingHappened: tool.NothingHappened,
+		})
 	}
 	return all
 }

@@ -37,7 +37,7 @@ func (l listing) facts(t gateway.InspectedTool) [][2]string {
 		{"class", string(t.Class)}, {"rule", t.Rule}, {"key", l.keyOf(t)}, {"near-duplicate", string(t.NearDuplicate)},
 	}
 	if needsKey(t) {
-		facts = append(facts, [2]string{"replayed for", brief(l.Policy.Window)}, [2]string{"if unknown", l.ifUnknown(t)})
+		facts = append(facts, [2]string{"replayed for", brief(t.Window)}, [2]string{"if unknown", l.ifUnknown(t)})
 		if !t.AnnotatesOutput {
 			facts = append(facts, [2]string{"replays", "are marked in text and _meta; the outputSchema admits no mark"})
 		}
@@ -62,7 +62,7 @@ func (l listing) ifUnknown(t gateway.InspectedTool) string {
 	case t.Class == toolschema.ClassSafeRetry:
 		return "a repeated call runs again"
 	case t.Class == toolschema.ClassDeduplicate && len(t.Natives) > 0:
-		return "a repeated call is sent again with the same native key, within " + brief(l.UpstreamWindow) + " of the first"
+		return "a repeated call is sent again with the same native key, within " + brief(l.UpstreamWindowOf(t.Name)) + " of the first"
 	}
 	return "it stays unknown until a late answer or a person settles it"
 }

@@ -74,7 +74,7 @@ func (l listing) toolRow(t gateway.InspectedTool) toolRow {
 		r.NearDuplicate = string(toolschema.NearDuplicateOff)
 	}
 	if r.Keyed {
-		r.Window = orNull(brief(l.Policy.Window))
+		r.Window = orNull(brief(t.Window))
 	}
 	for _, n := range t.Natives {
 		r.NativeKeys = append(r.NativeKeys, nativeRow{n.String(), n.Shown, n.Raw, n.Configured})

@@ -175,7 +175,7 @@ func (l listing) unmatchedNote() string {
 		names = append(names, t.Name)
 	}
 	var unmatched remarks
-	for _, pattern := range l.Policy.Unmatched(names) {
+	for _, pattern := range l.Options.Unmatched(names) {
 		unmatched.add(pattern, "")
 	}
 	return unmatched.under("Patterns of --class or --native-key that no tool has the name of:")

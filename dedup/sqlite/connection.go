@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -30,8 +31,33 @@ type statement struct {
 	row  []sqldriver.Value
 }
 
-// connect opens a connection. It is closed with close.
-func connect(dsn string) (*connection, error) {
+// A location is where the ledger's file was when it was opened.
+type location struct {
+	path string
+	file os.FileInfo
+}
+
+// locationOf finds what stands at the path.
+func locationOf(path string) (location, error) {
+	file, err := os.Stat(path)
+	return location{path, file}, err
+}
+
+// check fails with ErrReplaced where something else, or nothing, stands at the place
+// by now. To open that would do more than see the wrong file: beside one that is empty,
+// SQLite removes the log, and with it what was committed last.
+func (l location) check() error {
+	if named, err := os.Stat(l.path); err != nil || !os.SameFile(named, l.file) {
+		return ErrReplaced
+	}
+	return nil
+}
+
+// connect opens a connection to the file at the place. It is closed with close.
+func (l location) connect(dsn string) (*connection, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
 	connector, err := driver.NewConnector(dsn)
 	if err != nil {
 		return nil, err

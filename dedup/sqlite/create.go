@@ -92,11 +92,26 @@ func checkPlace(path string) error {
 		return &OpenError{Path: path, Problem: fmt.Sprintf("is one file under %d names (hard links), which would not see each other's log and locks", n),
 			Remedy: "remove the other names; a symbolic link may take their place"}
 	}
+	if isOrphaned(path) {
+		return &OpenError{Path: path, Problem: "is not there, or is empty, and its write-ahead log is there (" + path + "-wal): what was committed last is in that",
+			Remedy: "put the file back; or, to begin anew and forget every key, remove " + path + "-wal"}
+	}
 	if kind := networkFileSystem(filepath.Dir(path)); kind != "" {
 		return &OpenError{Path: path, Problem: "is on a network file system (" + kind + "), where locks and the shared log cannot be relied on",
 			Remedy: "put it on a local disk"}
 	}
 	return nil
+}
+
+// isOrphaned reports whether there is a log without its file. SQLite would remove it. A
+// ledger in the making has no log before its file has a first page.
+func isOrphaned(path string) bool {
+	log, err := os.Stat(path + "-wal")
+	if err != nil || log.Size() == 0 {
+		return false
+	}
+	file, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && file.Size() == 0
 }
 
 // touch makes an empty file that only this user can read. SQLite gives its

@@ -42,6 +42,9 @@ func dsn(path string, r role, o Options) string {
 	v.Set("_foreign_keys", "on")
 	v.Set("_dqs", "0")
 	v.Set("_defensive", "1")
+	if r != toCreate {
+		v.Set("mode", "rw") // what is away is not made anew (https://sqlite.org/uri.html)
+	}
 	switch r {
 	case toCreate:
 		v.Set("_auto_vacuum", "INCREMENTAL") // of effect only in a file that is still empty

@@ -62,6 +62,17 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 				require.NoError(t, os.Link(path, path+".also"))
 			}, Options{}, "is one file under 2 names",
 		},
+		"a log whose file is away": {
+			func(t *testing.T, path string) {
+				require.NoError(t, os.WriteFile(path+"-wal", []byte("what was committed last"), 0o600))
+			}, Options{}, "is not there, or is empty, and its write-ahead log is there",
+		},
+		"a log whose file is empty": {
+			func(t *testing.T, path string) {
+				require.NoError(t, os.WriteFile(path+"-wal", []byte("what was committed last"), 0o600))
+				require.NoError(t, os.WriteFile(path, nil, 0o600))
+			}, Options{}, "is not there, or is empty, and its write-ahead log is there",
+		},
 		"owners that are a file": {
 			func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path+"-owners", nil, 0o600)) }, Options{}, "cannot be opened",
 		},

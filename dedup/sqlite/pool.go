@@ -12,15 +12,16 @@ const maxReaders = 4
 
 // readers are the connections that only read.
 type readers struct {
+	at     location
 	dsn    string
 	free   chan *connection // maxReaders of them; nil stands for one that is yet to be opened
 	closed chan struct{}
 }
 
 // openReaders opens one connection, and the others when they are needed.
-func openReaders(path string, o Options) (*readers, error) {
-	r := &readers{dsn: dsn(path, toRead, o), free: make(chan *connection, maxReaders), closed: make(chan struct{})}
-	first, err := connect(r.dsn)
+func openReaders(at location, o Options) (*readers, error) {
+	r := &readers{at: at, dsn: dsn(at.path, toRead, o), free: make(chan *connection, maxReaders), closed: make(chan struct{})}
+	first, err := at.connect(r.dsn)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (r *readers) use(ctx context.Context, read func(*connection) error) (err er
 	}
 	defer func() { r.free <- c }()
 	if c == nil {
-		if c, err = connect(r.dsn); err != nil {
+		if c, err = r.at.connect(r.dsn); err != nil {
 			return err
 		}
 	}

@@ -38,8 +38,8 @@ type session struct {
 	changeTexts   map[uint64]string // see changeText
 }
 
-func newSession(dsn string) (*session, error) {
-	conn, err := connect(dsn)
+func newSession(at location, dsn string) (*session, error) {
+	conn, err := at.connect(dsn)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"os"
+
 	"sync"
 	"time"
 
@@ -78,7 +78,11 @@ func open(path string, o Options) (s *Store, err error) {
 			_ = s.Close() // err says what went wrong
 		}
 	}()
-	if s.readers, err = openReaders(path, o); err != nil {
+	at, err := locationOf(path)
+	if err != nil {
+		return s, err
+	}
+	if s.readers, err = openReaders(at, o); err != nil {
 		return s, err
 	}
 	if s.info, err = s.readers.info(); err != nil {
@@ -89,15 +93,11 @@ func open(path string, o Options) (s *Store, err error) {
 	if err = s.owners.join(s.info.Owner); err != nil {
 		return s, err
 	}
-	return s, s.startWriter(path, o)
+	return s, s.startWriter(at, o)
 }
 
-func (s *Store) startWriter(path string, o Options) error {
-	file, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	w := &writer{dsn: dsn(path, toWrite, o), file: file, path: path, tallies: s.tallies, watch: s.watch}
+func (s *Store) startWriter(at location, o Options) error {
+	w := &writer{dsn: dsn(at.path, toWrite, o), at: at, tallies: s.tallies, watch: s.watch}
 	if err := w.start(); err != nil {
 		return err
 	}

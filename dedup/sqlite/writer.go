@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -38,8 +37,7 @@ type outcome struct {
 // and over one connection.
 type writer struct {
 	dsn     string
-	file    os.FileInfo // what stood at path when the ledger was opened
-	path    string
+	at      location
 	tallies *tallies
 	watch   *watch
 
@@ -245,7 +243,7 @@ func (w *writer) flush() {
 // begin starts a transaction. When it fails, nothing was written.
 func (w *writer) begin() (err error) {
 	if w.session == nil {
-		if w.session, err = newSession(w.dsn); err != nil {
+		if w.session, err = newSession(w.at, w.dsn); err != nil {
 			w.session = nil
 			return err
 		}
@@ -269,9 +267,9 @@ func (w *writer) abandon() {
 // commit makes the transaction durable. Its error is dedup.ErrAmbiguous unless
 // it is certain that nothing was written.
 func (w *writer) commit() error {
-	if named, err := os.Stat(w.path); err != nil || !os.SameFile(named, w.file) {
+	if err := w.at.check(); err != nil {
 		w.abandon()
-		return ErrReplaced
+		return err
 	}
 	err := w.session.commit()
 	if err == nil {
