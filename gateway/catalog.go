@@ -34,6 +34,7 @@ type catalog struct {
 	read    *tools   // nil until it was read once
 	offered *tools   // what the client knows of: the first reading, or what it was told of since
 	stale   bool     // the upstream has said that its tools have changed
+	counted [2]int   // tools, and those with keys, that the operator was told of
 	noted   []string // native keys that the operator was told of
 	// unmatched are patterns of the operator's that name no tool.
 	unmatched []string
@@ -255,10 +256,14 @@ func (c *catalog) add(read *tools, cursor string, result []byte) (next string, m
 	return next, next != "", nil
 }
 
-// note tells the operator, once for each change of them, of patterns that name no
-// tool, and of tools that take a key of their own which nobody has said anything
+// note tells the operator, once for each change of them, how many tools there are, of
+// patterns that name none, and of tools that take a key of their own which nobody has said anything
 // about.
 func (c *catalog) note(read *tools) {
+	if keyed := read.countKeyed(); c.counted != [2]int{len(read.byName), keyed} {
+		c.counted = [2]int{len(read.byName), keyed}
+		c.g.log.Info().Int("tools", len(read.byName)).Int("keyed", keyed).Msg("the upstream's tools are known")
+	}
 	var found []string
 	names := slices.Sorted(maps.Keys(read.byName))
 	unmatched := c.g.options.Unmatched(append(slices.Collect(maps.Keys(read.dropped)), names...))
@@ -281,6 +286,16 @@ func (c *catalog) note(read *tools) {
 		c.g.log.Info().Strs("native_keys", found).Msg("tools take a key of their own, and get one derived from the caller's; " +
 			"if the server honours it, --class NAME=DEDUPLICATE lets a call of which nothing is known be sent again")
 	}
+}
+
+// countKeyed counts the tools whose calls need a key.
+func (t *tools) countKeyed() (n int) {
+	for _, tool := range t.byName {
+		if tool.Keyed() {
+			n++
+		}
+	}
+	return n
 }
 
 // isKeyed reports whether any tool can be called with a key.

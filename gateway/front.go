@@ -23,11 +23,12 @@ import (
 // tried for the first time; its tools appear when it comes. It is safe for concurrent
 // use.
 type Front struct {
-	version  string
-	log      zerolog.Logger
-	ledger   *dedup.Ledger
-	tasks    *tasks // that the gateways share
-	drainFor time.Duration
+	version   string
+	log       zerolog.Logger
+	ledger    *dedup.Ledger
+	tasks     *tasks // that the gateways share
+	lateAfter time.Duration
+	drainFor  time.Duration
 
 	life    context.Context // ends with the last call
 	end     context.CancelFunc

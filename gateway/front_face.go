@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
@@ -17,11 +18,31 @@ const namesText = "Several servers stand behind this one. The name of a tool or 
 func (f *Front) greeting(ctx context.Context) ([]byte, error) {
 	held := f.hold()
 	defer held.release()
-	each(held.all, func(m *member) { m.meet(ctx) })
+	f.gather(ctx, held.all, func(ctx context.Context, m *member) { m.meet(ctx) })
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	return f.hello(held.all), nil
+}
+
+// gather has all members met, and waits until each was tried; but once one is there, for
+// those that are late no longer than clients wait for a handshake.
+func (f *Front) gather(ctx context.Context, all []*member, meet func(context.Context, *member)) {
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	began := time.Now()
+	late := time.AfterFunc(f.lateAfter, func() {
+		if slices.ContainsFunc(all, (*member).isUp) {
+			enough()
+		}
+	})
+	defer late.Stop()
+	each(all, func(m *member) {
+		meet(ctx, m)
+		if time.Since(began) >= f.lateAfter && m.isUp() {
+			enough()
+		}
+	})
 }
 
 // hello is the result of a handshake, put together of those of the members.
@@ -42,7 +63,8 @@ func (f *Front) hello(all []*member) []byte {
 		}
 		guarded = guarded || m.g.options.Keys != KeysHarness
 	}
-	capabilities = announced(capabilities)
+	awaited := slices.ContainsFunc(all, func(m *member) bool { return !m.isUp() })
+	capabilities = announced(capabilities, awaited)
 	text := namesText
 	if guarded {
 		text += instructions
@@ -52,14 +74,15 @@ func (f *Front) hello(all []*member) []byte {
 }
 
 // announced returns capabilities with changes of the lists, which come about when a
-// server comes or goes, and with tools, which one that comes later may have.
-func announced(capabilities []byte) []byte {
+// server comes or goes, and with the lists that one which is awaited may have. Of tools
+// there is always one of ours, or may be.
+func announced(capabilities []byte, awaited bool) []byte {
 	declared, err := rawjson.ParseTo(capabilities, 1)
 	if err != nil {
 		return capabilities
 	}
 	for _, kind := range []string{"tools", "prompts", "resources"} {
-		if kind == "tools" || declared.Get(kind) != nil {
+		if kind == "tools" || awaited || declared.Get(kind) != nil {
 			capabilities = merged(capabilities, []byte(`{"`+kind+`":{"listChanged":true}}`))
 		}
 	}

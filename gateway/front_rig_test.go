@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
@@ -25,8 +26,9 @@ import (
 // A troupe is several servers that the test speaks for, on one ledger.
 type troupe struct {
 	*rig
-	t      *testing.T
-	actors []*actor
+	t         *testing.T
+	actors    []*actor
+	lateAfter time.Duration
 }
 
 // An actor is one of them. It notes the requests that it gets, but for tools/list and
@@ -152,7 +154,7 @@ type play struct {
 
 // frontOptions are those of every front here.
 func (c *troupe) frontOptions() gateway.FrontOptions {
-	return gateway.FrontOptions{Version: "test", DrainFor: patience, Log: zerolog.New(c.log)}
+	return gateway.FrontOptions{Version: "test", DrainFor: patience, LateAfter: c.lateAfter, Log: zerolog.New(c.log)}
 }
 
 // begin serves a client of all servers, which has not said anything yet.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,16 +19,21 @@ import (
 type FrontOptions struct {
 	Version  string        // what clients and upstreams are told of the gateway
 	DrainFor time.Duration // how long calls may go on after the client has closed its side; zero: DefaultCallTimeout
-	Log      zerolog.Logger
+	// LateAfter is how long a handshake waits for upstreams that start slowly, once one
+	// is there; zero: DefaultLateAfter. What comes later is announced.
+	LateAfter time.Duration
+	Log       zerolog.Logger
 }
+
+// DefaultLateAfter is shorter than any client is known to wait for a handshake.
+const DefaultLateAfter = 8 * time.Second
 
 // NewFront returns a front on a ledger, which stays the caller's to close. Its
 // upstreams are those of Replace, and are started when a client is served.
 func NewFront(ledger *dedup.Ledger, options FrontOptions) *Front {
 	f := newFront(ledger, options.Log, options.Version)
-	if f.drainFor = options.DrainFor; f.drainFor == 0 {
-		f.drainFor = DefaultCallTimeout
-	}
+	f.drainFor = cmp.Or(options.DrainFor, DefaultCallTimeout)
+	f.lateAfter = cmp.Or(options.LateAfter, DefaultLateAfter)
 	return f
 }
 

@@ -107,6 +107,26 @@ func TestAServerThatIsDownOrSlowHidesNoOther(t *testing.T) {
 	}
 }
 
+func TestAHandshakeDoesNotWaitForAServerThatStartsSlowly(t *testing.T) {
+	t.Parallel()
+	c := newTroupe(t, "slow", "quick")
+	c.lateAfter = time.Millisecond
+	slow, quick := c.actor("slow"), c.actor("quick")
+	hangsOnce(slow, "initialize")
+	quick.greet = func(c *call) { c.answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"quick","version":"1"}}`) }
+	p := c.begin(nil)
+	welcome := p.result("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+	assert.Contains(t, welcome, `"prompts":{"listChanged":true}`, "the other may have some")
+	assert.Contains(t, welcome, `"resources":{"listChanged":true}`)
+	assert.NotContains(t, welcome, "subscribe")
+	p.notify("notifications/initialized", "")
+	assert.NotContains(t, p.result("tools/list", ""), "slow__refund")
+	p.call("quick__refund", keyed("A1")).require(gateway.Completed)
+	slow.held <- nil
+	p.awaitTools("slow__refund")
+	p.call("slow__refund", keyed("A2")).require(gateway.Completed)
+}
+
 // hangsOnce has the server answer a method only when its held calls are let go.
 func hangsOnce(a *actor, method string) {
 	var once sync.Once

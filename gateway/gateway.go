@@ -137,7 +137,8 @@ type Gateway struct {
 	progress  progress
 	tasks     *tasks
 	state     clientState
-	hasTools  atomic.Bool // the upstream has declared tools
+	met       atomic.Bool // the upstream has once answered a handshake
+	hasTools  atomic.Bool // it has declared tools
 	announces atomic.Bool // and that it announces changes of them
 }
 

@@ -51,6 +51,7 @@ func (g *Gateway) learn(result rawjson.Object) {
 	declared, _ := result.Get("capabilities")
 	capabilities, _ := rawjson.ParseObject(declared)
 	declared, has := capabilities.Get("tools")
+	g.met.Store(true)
 	g.hasTools.Store(has)
 	tools, _ := rawjson.ParseObject(declared)
 	changes, _ := tools.Get("listChanged")

@@ -65,7 +65,11 @@ func (g *Gateway) observer(a audience) upstream.Observer {
 			if said := last.Swap(&text); said != nil && *said == text {
 				level = zerolog.DebugLevel // it is tried on and on
 			}
-			log.WithLevel(level).Err(err).Dur("restart_in_ms", next).Msg("the upstream is gone")
+			message := "the upstream is gone"
+			if !g.met.Load() {
+				message = "the upstream cannot be reached; it is tried again"
+			}
+			log.WithLevel(level).Err(err).Int64("restart_in_ms", next.Milliseconds()).Msg(message)
 			a.upstreamGone()
 		},
 		Restarted: func(s upstream.Session) {

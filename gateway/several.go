@@ -96,7 +96,7 @@ func (s *several) greet(ctx context.Context, x *Exchange, m jsonrpc.Message) jso
 	s.mu.Unlock()
 	held := s.f.hold()
 	defer held.release()
-	each(held.all, func(one *member) { s.present(ctx, one) })
+	s.f.gather(ctx, held.all, s.present)
 	if err := context.Cause(ctx); err != nil {
 		return jsonrpc.ErrorReply(m.ID, unavailable(err))
 	}

@@ -74,9 +74,7 @@ func serve(cmd *cobra.Command, s *serveSettings) error {
 		return s.decline(cmd, err)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see wrap
-	for _, o := range upstreams {
-		log.Info().Str("upstream", o.Name).Str("account", o.Scope.Account).Str("namespace", o.Scope.Namespace).Msg("configured")
-	}
+	s.logChanges(upstreams, log)
 	log.Info().Str("config", absolute(s.file)).Str("ledger", absolute(path)).Str("version", version()).Msg("starting")
 	options := gateway.FrontOptions{Version: version(), Log: log}
 	if s.http.address == "" {
@@ -156,9 +154,23 @@ func (s *serveSettings) reload(f front, log zerolog.Logger) {
 		log.Error().Err(err).Msg(kept)
 		return
 	}
-	names := make([]string, len(upstreams))
-	for i, o := range upstreams {
-		names[i] = o.Name
+	s.logChanges(upstreams, log)
+	log.Info().Msg("the changed configuration is taken over")
+}
+
+// logChanges says which upstreams are new, others than before, or gone.
+func (s *serveSettings) logChanges(upstreams []gateway.Options, log zerolog.Logger) {
+	before := s.running
+	s.running = map[string]string{}
+	for _, o := range upstreams {
+		s.running[o.Name] = o.Digest
+		if before[o.Name] != o.Digest || o.Digest == "" {
+			log.Info().Str("upstream", o.Name).Str("account", o.Scope.Account).Str("namespace", o.Scope.Namespace).Msg("configured")
+		}
 	}
-	log.Info().Strs("upstreams", names).Msg("the changed configuration is taken over")
+	for name := range before {
+		if _, still := s.running[name]; !still {
+			log.Info().Str("upstream", name).Msg("no longer configured")
+		}
+	}
 }

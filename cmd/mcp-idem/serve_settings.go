@@ -26,6 +26,8 @@ type serveSettings struct {
 	flags *pflag.FlagSet
 	file  string
 	atop  config.Settings // of the file, when serve was started
+	// running are the digests of the servers that are served, by name.
+	running map[string]string
 }
 
 // unless sets a setting to what the file says, if that is anything and there is no

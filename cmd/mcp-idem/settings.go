@@ -56,14 +56,14 @@ func (s *settings) registerGate(f *pflag.FlagSet) {
 	f.StringVar(&s.logFormat, "log-format", "auto", "json or console; auto is console on a terminal")
 }
 
-// fromEnvironment sets the flags that were not given and have a variable: those of
-// the names, or all.
+// fromEnvironment sets the flags that were not given and have a variable that is not
+// empty: those of the names, or all.
 func fromEnvironment(cmd *cobra.Command, names ...string) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		variable := envPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, ok := os.LookupEnv(variable)
 		wanted := len(names) == 0 || slices.Contains(names, f.Name)
-		if f.Changed || !ok || !wanted || err != nil {
+		if f.Changed || !ok || value == "" || !wanted || err != nil {
 			return
 		}
 		values := []string{value}
