@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -70,15 +71,21 @@ type exchanges struct {
 
 	handlers sync.WaitGroup
 	mu       sync.Mutex
-	open     map[string]map[*Exchange]context.CancelCauseFunc // by id; more than one only by HTTP
-	inFlight int                                              // of them
-	notices  int                                              // notifications that wait to be handed on
+	open     map[string][]openRequest // by id; more than one only by HTTP
+	inFlight int                      // of them
+	notices  int                      // notifications that wait to be handed on
 	closing  bool
+}
+
+// An openRequest is a request whose response has not been given.
+type openRequest struct {
+	x      *Exchange
+	cancel context.CancelCauseFunc
 }
 
 // newExchanges returns exchanges that end with a context, at the latest.
 func newExchanges(life context.Context, out outlet) *exchanges {
-	e := &exchanges{out: out, open: map[string]map[*Exchange]context.CancelCauseFunc{}, closed: make(chan struct{})}
+	e := &exchanges{out: out, open: map[string][]openRequest{}, closed: make(chan struct{})}
 	e.life, e.end = context.WithCancelCause(life)
 	return e
 }
@@ -120,10 +127,7 @@ func (e *exchanges) register(m jsonrpc.Message, x *Exchange) (context.Context, c
 		return nil, nil, &jsonrpc.Error{Code: codeUnavailable, Message: fmt.Sprintf("%d requests are open already; nothing was sent", MaxRequestsInFlight)}
 	}
 	ctx, cancel := context.WithCancelCause(e.life)
-	if e.open[key] == nil {
-		e.open[key] = map[*Exchange]context.CancelCauseFunc{}
-	}
-	e.open[key][x] = cancel
+	e.open[key] = append(e.open[key], openRequest{x, cancel})
 	e.inFlight++
 	e.handlers.Add(1)
 	return ctx, cancel, nil
@@ -136,7 +140,8 @@ func (e *exchanges) finish(ctx context.Context, m, reply jsonrpc.Message, x *Exc
 	silent := errors.As(context.Cause(ctx), &cancelled) // a cancelled request gets no response
 	e.mu.Lock()
 	key := jsonrpc.IDKey(m.ID)
-	if delete(e.open[key], x); len(e.open[key]) == 0 {
+	e.open[key] = slices.DeleteFunc(e.open[key], func(o openRequest) bool { return o.x == x })
+	if len(e.open[key]) == 0 {
 		delete(e.open, key)
 	}
 	e.inFlight--
@@ -157,8 +162,8 @@ func (e *exchanges) cancel(m jsonrpc.Message) {
 	id, _ := params.Get("requestId")
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, cancel := range e.open[jsonrpc.IDKey(id)] {
-		cancel(&cancelledError{m})
+	for _, o := range e.open[jsonrpc.IDKey(id)] {
+		o.cancel(&cancelledError{m})
 	}
 }
 

@@ -113,7 +113,9 @@ func TestAHandshakeDoesNotWaitForAServerThatStartsSlowly(t *testing.T) {
 	c.lateAfter = time.Millisecond
 	slow, quick := c.actor("slow"), c.actor("quick")
 	hangsOnce(slow, "initialize")
-	quick.greet = func(c *call) { c.answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"quick","version":"1"}}`) }
+	quick.greet = func(c *call) {
+		c.answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"quick","version":"1"}}`)
+	}
 	p := c.begin(nil)
 	welcome := p.result("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
 	assert.Contains(t, welcome, `"prompts":{"listChanged":true}`, "the other may have some")

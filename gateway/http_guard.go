@@ -147,28 +147,55 @@ func isLoopback(host string) bool {
 }
 
 // checkMedia refuses what is no JSON, and clients that cannot read an answer.
-func checkMedia(r *http.Request, answers ...string) *refusal {
-	if r.Method == http.MethodPost {
-		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-			return refuse(http.StatusUnsupportedMediaType, codeUnavailable, "the Content-Type must be application/json")
+func checkMedia(a *arrival, answers ...string) *refusal {
+	if a.r.Method == http.MethodPost {
+		if kind, _, err := readMediaType(a.r.Header.Get("Content-Type")); err != nil || kind != mediaJSON {
+			return refuse(http.StatusUnsupportedMediaType, codeUnavailable, "the Content-Type must be "+mediaJSON)
 		}
 	}
 	for _, answer := range answers {
-		if !accepts(r.Header.Values("Accept"), answer) {
+		if a.accepts.preference(answer).weight == 0 {
 			return refuse(http.StatusNotAcceptable, codeUnavailable, "the client must accept %s", strings.Join(answers, " and "))
 		}
 	}
 	return nil
 }
 
-// accepts reports whether Accept headers name a media type.
-func accepts(headers []string, want string) bool { return readPreference(headers, want).weight > 0 }
+// readMediaType is mime.ParseMediaType, and quicker where there are no parameters. A
+// type that it does not check is none of those that it is compared with.
+func readMediaType(text string) (kind string, parameters map[string]string, err error) {
+	if !strings.Contains(text, ";") {
+		return strings.ToLower(strings.TrimSpace(text)), nil, nil
+	}
+	return mime.ParseMediaType(text)
+}
+
+// An acceptance is the ranges of media types that a client reads, in its order.
+type acceptance []mediaRange
+
+type mediaRange struct {
+	kind   string
+	weight float64 // 0: it does not want it
+}
+
+// readAcceptance reads Accept headers. Where there are none, anything is accepted.
+func readAcceptance(headers []string) acceptance {
+	if len(headers) == 0 {
+		return acceptance{{"*/*", 1}}
+	}
+	a := make(acceptance, 0, 2)
+	for part := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+		if kind, parameters, err := readMediaType(part); err == nil {
+			a = append(a, mediaRange{kind, weightOf(parameters["q"])})
+		}
+	}
+	return a
+}
 
 // prefersEvents reports whether a client that reads both would rather have events than
 // an object: by their weights, or else by what it names first.
-func prefersEvents(h http.Header) bool {
-	events := readPreference(h.Values("Accept"), "text/event-stream")
-	object := readPreference(h.Values("Accept"), "application/json")
+func (a acceptance) prefersEvents() bool {
+	events, object := a.preference(mediaEvents), a.preference(mediaJSON)
 	return events.weight > object.weight || events.weight == object.weight && events.place < object.place
 }
 
@@ -178,19 +205,15 @@ type preference struct {
 	place  int     // of the range that the type is in, among all
 }
 
-// readPreference reads Accept headers. Where there are none, anything is accepted; of
-// the ranges that a type is in, the narrowest counts (RFC 9110, section 12.5.1).
-func readPreference(headers []string, want string) (found preference) {
-	if len(headers) == 0 {
-		return preference{weight: 1}
-	}
+// preference finds how much a media type is liked. Of the ranges that it is in, the
+// narrowest counts (RFC 9110, section 12.5.1).
+func (a acceptance) preference(want string) (found preference) {
 	family, _, _ := strings.Cut(want, "/")
-	ranges := []string{"*/*", family + "/*", want}
+	ranges := [...]string{"*/*", family + "/*", want}
 	narrowest := -1
-	for place, part := range strings.Split(strings.Join(headers, ","), ",") {
-		kind, parameters, err := mime.ParseMediaType(part)
-		if i := slices.Index(ranges, kind); err == nil && i > narrowest {
-			narrowest, found = i, preference{weightOf(parameters["q"]), place}
+	for place, r := range a {
+		if i := slices.Index(ranges[:], r.kind); i > narrowest {
+			narrowest, found = i, preference{r.weight, place}
 		}
 	}
 	return found
@@ -198,6 +221,9 @@ func readPreference(headers []string, want string) (found preference) {
 
 // weightOf reads a weight (RFC 9110, section 12.4.2); what is none counts as none given.
 func weightOf(q string) float64 {
+	if q == "" {
+		return 1
+	}
 	if weight, err := strconv.ParseFloat(q, 64); err == nil && weight >= 0 && weight <= 1 {
 		return weight
 	}

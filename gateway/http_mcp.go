@@ -18,6 +18,7 @@ type arrival struct {
 	r         *http.Request
 	principal string
 	version   string // the header's; "": none
+	accepts   acceptance
 }
 
 // serveMCP lets a request in, or not. Who it is comes first: a stranger learns
@@ -52,7 +53,9 @@ func (h *HTTP) admit(w http.ResponseWriter, r *http.Request) (*arrival, *refusal
 	if refused := h.checkOrigin(r); refused != nil {
 		return nil, refused
 	}
-	return &arrival{w: w, r: r, principal: principal, version: r.Header.Get(mcp.HeaderProtocolVersion)}, nil
+	return &arrival{
+		w: w, r: r, principal: principal, version: r.Header.Get(mcp.HeaderProtocolVersion), accepts: readAcceptance(r.Header.Values("Accept")),
+	}, nil
 }
 
 // notAllowed refuses an HTTP method (RFC 9110, section 15.5.6).
@@ -62,7 +65,7 @@ func notAllowed(r *http.Request, allowed string) *refusal {
 
 // post takes a message. The era of each is its own affair.
 func (h *HTTP) post(a *arrival) *refusal {
-	if refused := checkMedia(a.r, "application/json", "text/event-stream"); refused != nil {
+	if refused := checkMedia(a, mediaJSON, mediaEvents); refused != nil {
 		return refused
 	}
 	m, refused := h.read(a.w, a.r)
@@ -161,7 +164,7 @@ func (h *HTTP) carry(a *arrival, s *session, m jsonrpc.Message, answer *stream, 
 	}
 	defer s.leave(answer, h.options.SessionIdle)
 	defer then()
-	answer.events, answer.retry = prefersEvents(a.r.Header), reconnectAfter
+	answer.events, answer.retry = a.accepts.prefersEvents(), reconnectAfter
 	s.take(m, &Exchange{Caller: s.client.caller, keys: headerKeys(a.r.Header), stream: answer})
 	answer.serve(a.r.Context(), a.w, false)
 	return nil
@@ -180,7 +183,7 @@ func (h *HTTP) listen(a *arrival) *refusal {
 	if refused != nil {
 		return refused
 	}
-	if refused := checkMedia(a.r, "text/event-stream"); refused != nil {
+	if refused := checkMedia(a, mediaEvents); refused != nil {
 		return refused
 	}
 	if !s.enter(nil) {

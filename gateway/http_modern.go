@@ -105,7 +105,7 @@ func (v visitor) put(m jsonrpc.Message, _ *Exchange) bool {
 // cancels it (section Cancellation); a call that is recorded runs on nevertheless.
 func (h *HTTP) host(a *arrival, m jsonrpc.Message, p preamble) {
 	out := visitor{answer: newStream()}
-	out.answer.events = prefersEvents(a.r.Header)
+	out.answer.events = a.accepts.prefersEvents()
 	out.level, _ = parseSeverity(p.logLevel)
 	out.answer.head = func(_ http.Header, alone *jsonrpc.Message) int {
 		if alone != nil {

@@ -159,7 +159,7 @@ func (r *responder) alone(answer jsonrpc.Message) bool {
 		r.headEvents(status)
 		return r.events(answer)
 	}
-	r.w.Header().Set("Content-Type", "application/json")
+	r.w.Header().Set("Content-Type", mediaJSON)
 	r.w.Header().Set("Content-Length", strconv.Itoa(len(answer.Raw())))
 	r.w.WriteHeader(status)
 	_, err := r.w.Write(answer.Raw())
@@ -207,7 +207,7 @@ func (r *responder) beginEvents() {
 
 func (r *responder) headEvents(status int) {
 	r.begun = true
-	r.w.Header().Set("Content-Type", "text/event-stream")
+	r.w.Header().Set("Content-Type", mediaEvents)
 	r.w.Header().Set("Cache-Control", "no-cache")
 	r.w.Header().Set("X-Accel-Buffering", "no") // proxies hold events back otherwise
 	r.w.WriteHeader(status)

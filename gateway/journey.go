@@ -130,8 +130,11 @@ func (j *journey) needsKey() bool {
 	if j.tool.Keyed() || j.bad != nil {
 		return j.tool.Keyed()
 	}
+	if j.call.Source == toolschema.KeyNone {
+		return false
+	}
 	_, refusal := j.key()
-	return j.call.Source != toolschema.KeyNone && refusal == nil
+	return refusal == nil
 }
 
 // lookUp answers from the ledger, if there is something to answer. A call whose

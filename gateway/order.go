@@ -49,6 +49,11 @@ func (t *turn) wait(ctx context.Context) {
 	}
 	select {
 	case <-t.come:
+		return
+	default:
+	}
+	select {
+	case <-t.come:
 	case <-ctx.Done():
 	}
 }

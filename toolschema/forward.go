@@ -145,6 +145,9 @@ func (c Call) forwardArguments(t Tool, key, derived string, edits *rawjson.Edits
 		}
 		edits.RemoveMembers(c.arguments, ours...)
 	}
+	if len(t.Natives) == 0 {
+		return
+	}
 	natives := c.withNatives(t, func(n NativeKey) []byte {
 		if n.Raw {
 			return rawjson.Quote(key)

@@ -95,7 +95,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// post sends a body once. The caller closes the body of the response.
+// post sends a body once. The header becomes the wire's. The caller closes the body
+// of the response.
 func (w *wire) post(ctx context.Context, target *url.URL, header http.Header, body []byte) (*http.Response, error) {
 	header.Set("Content-Type", mediaJSON)
 	header.Set("Accept", mediaJSON+", "+mediaEvents)
@@ -105,7 +106,8 @@ func (w *wire) post(ctx context.Context, target *url.URL, header http.Header, bo
 	return w.transport.RoundTrip(r)
 }
 
-// get opens a stream of events. The caller closes the body of the response.
+// get opens a stream of events. The header becomes the wire's. The caller closes the
+// body of the response.
 func (w *wire) get(ctx context.Context, header http.Header) (*http.Response, error) {
 	header.Set("Accept", mediaEvents)
 	return w.transport.RoundTrip(w.request(ctx, http.MethodGet, w.target, header))
@@ -119,18 +121,20 @@ func (w *wire) remove(ctx context.Context, header http.Header) {
 	}
 }
 
-// request makes a request whose header has ours and, over them, the given ones.
+// request makes a request with a header, to which it adds those of all requests that
+// are not there.
 func (w *wire) request(ctx context.Context, method string, target *url.URL, header http.Header) *http.Request {
-	all := w.header.Clone()
-	for name, values := range header {
-		all[name] = values
+	for name, values := range w.header {
+		if _, given := header[name]; !given {
+			header[name] = values
+		}
 	}
 	host := target.Host
-	if own := all.Get("Host"); own != "" {
+	if own := header.Get("Host"); own != "" {
 		host = own
 	}
 	r := &http.Request{
-		Method: method, URL: target, Host: host, Header: all,
+		Method: method, URL: target, Host: host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	return r.WithContext(ctx)
@@ -146,7 +150,11 @@ func discard(resp *http.Response) {
 // mediaOf returns the media type of a response, in lower case and without
 // parameters.
 func mediaOf(resp *http.Response) string {
-	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	text := resp.Header.Get("Content-Type")
+	if text == mediaJSON || text == mediaEvents { // as nearly all have it
+		return text
+	}
+	media, _, err := mime.ParseMediaType(text)
 	if err != nil {
 		return ""
 	}

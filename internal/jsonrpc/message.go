@@ -132,11 +132,14 @@ func (m Message) Raw() []byte { return m.raw }
 // with the member added at the end. Every other byte is kept. The value must be
 // valid JSON; it is not checked.
 func (m Message) With(member string, value []byte) Message {
-	object := m.object
-	if !m.parsed {
-		object, _ = rawjson.ParseObject(m.raw) // ours by construction, or edited by an earlier With
+	if member == "params" && stands(value, m.Params) {
+		return m
 	}
-	m.raw, m.parsed, m.object = object.Set(member, value), false, rawjson.Object{}
+	if !m.parsed {
+		m.object, _ = rawjson.ParseObject(m.raw) // ours by construction
+	}
+	m.object = m.object.With(member, value)
+	m.raw, m.parsed = m.object.Raw(), true
 	switch member {
 	case "id":
 		m.ID = value
@@ -151,6 +154,9 @@ func (m Message) With(member string, value []byte) Message {
 	}
 	return m
 }
+
+// stands reports whether two values are the same bytes at the same place.
+func stands(a, b []byte) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
 func notNull(value []byte) []byte {
 	if string(value) == "null" {

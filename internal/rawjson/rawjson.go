@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,80 +32,72 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("member %q stands twice in one object", e.Name)
 }
 
-// A Member is one name and value of an object. The offsets count bytes of the
-// object's source.
+// A Member is one name and value of an object.
 type Member struct {
 	Name  string // unescaped
 	Value []byte // as written; shares memory with the source
-	start int    // where the quoted name begins
-	value int    // where the value begins
-	end   int    // where the value ends
 }
 
 // An Object is a parsed view of a JSON object. It is read-only and safe for
 // concurrent use as long as its source is not changed.
 type Object struct {
 	src     []byte
-	members []Member
+	members []member
 	index   map[string]int // into members; nil for the few that are found as quickly without
 	close   int            // offset of the closing brace
+}
+
+// A member is where one stands in the source.
+type member struct {
+	name  string // unescaped
+	start int    // where the quoted name begins
+	value int    // where the value begins
+	end   int    // where the value ends
 }
 
 // fewMembers is how many members are looked through one by one.
 const fewMembers = 16
 
-// lenient reads what peers really send: repeated names and lone surrogates in
-// nested values are theirs to answer for, and are handed on as they are.
-var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+// usualMembers is how many members most objects have at most: those of a message.
+const usualMembers = 4
 
 // ParseObject reads the members of the one JSON object in src. Nested values
 // are checked for syntax only. It fails on anything but exactly one object, and
 // with a *DuplicateError when a member name is repeated at the top level.
 func ParseObject(src []byte) (Object, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(src), lenient...)
-	if err := open(dec, jsontext.KindBeginObject, ErrNotObject); err != nil {
+	if err := check(src); err != nil {
 		return Object{}, err
 	}
-	o := Object{src: src}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadValue()
-		if err != nil {
-			return Object{}, err
+	s := scanner{src: src}
+	if s.next() != '{' {
+		return Object{}, ErrNotObject
+	}
+	o := Object{src: src, members: make([]member, 0, usualMembers)}
+	for s.at++; s.next() != '}'; {
+		m := member{start: s.at}
+		m.name = s.name()
+		if o.find(m.name) >= 0 {
+			return Object{}, &DuplicateError{Name: m.name}
 		}
-		m := Member{start: int(dec.InputOffset()) - len(name)}
-		unquoted, err := jsontext.AppendUnquote(nil, name)
-		if err != nil && unquoted == nil {
-			return Object{}, err
-		}
-		m.Name = string(unquoted)
-		if _, ok := o.Get(m.Name); ok {
-			return Object{}, &DuplicateError{Name: m.Name}
-		}
-		value, err := dec.ReadValue()
-		if err != nil {
-			return Object{}, err
-		}
-		m.end = int(dec.InputOffset())
-		m.value = m.end - len(value)
-		m.Value = src[m.value:m.end:m.end]
+		s.next()
+		m.value = s.at
+		s.skip()
+		m.end = s.at
 		o.add(m)
 	}
-	if err := shut(dec); err != nil {
-		return Object{}, err
-	}
-	o.close = int(dec.InputOffset()) - 1
-	return o, end(dec)
+	o.close = s.at
+	return o, nil
 }
 
-func (o *Object) add(m Member) {
+func (o *Object) add(m member) {
 	o.members = append(o.members, m)
 	switch {
 	case o.index != nil:
-		o.index[m.Name] = len(o.members) - 1
+		o.index[m.name] = len(o.members) - 1
 	case len(o.members) > fewMembers:
 		o.index = make(map[string]int, 4*fewMembers)
 		for i, m := range o.members {
-			o.index[m.Name] = i
+			o.index[m.name] = i
 		}
 	}
 }
@@ -117,29 +110,26 @@ func (o Object) find(name string) int {
 		}
 		return -1
 	}
-	return slices.IndexFunc(o.members, func(m Member) bool { return m.Name == name })
+	return slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
 }
 
 // ParseArray returns the elements of the one JSON array in src, sharing its
 // memory.
 func ParseArray(src []byte) ([][]byte, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(src), lenient...)
-	if err := open(dec, jsontext.KindBeginArray, ErrNotArray); err != nil {
+	if err := check(src); err != nil {
 		return nil, err
+	}
+	s := scanner{src: src}
+	if s.next() != '[' {
+		return nil, ErrNotArray
 	}
 	var elements [][]byte
-	for k := dec.PeekKind(); k != ']' && k != 0; k = dec.PeekKind() {
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		stop := int(dec.InputOffset())
-		elements = append(elements, src[stop-len(value):stop:stop])
+	for s.at++; s.next() != ']'; {
+		start := s.at
+		s.skip()
+		elements = append(elements, src[start:s.at:s.at])
 	}
-	if err := shut(dec); err != nil {
-		return nil, err
-	}
-	return elements, end(dec)
+	return elements, nil
 }
 
 // AppendElement returns the array src with one more element at its end.
@@ -158,13 +148,24 @@ func AppendElement(src, element []byte) ([]byte, error) {
 	return append(out, src[at:]...), nil
 }
 
+// Raw returns the object as written.
+func (o Object) Raw() []byte { return o.src }
+
 // Members returns the members in the order of the source.
-func (o Object) Members() []Member { return slices.Clone(o.members) }
+func (o Object) Members() []Member {
+	members := make([]Member, len(o.members))
+	for i, m := range o.members {
+		members[i] = Member{m.name, o.valueOf(m)}
+	}
+	return members
+}
+
+func (o Object) valueOf(m member) []byte { return o.src[m.value:m.end:m.end] }
 
 // Get returns the value of the member, as written.
 func (o Object) Get(name string) ([]byte, bool) {
 	if i := o.find(name); i >= 0 {
-		return o.members[i].Value, true
+		return o.valueOf(o.members[i]), true
 	}
 	return nil, false
 }
@@ -178,18 +179,44 @@ func (o Object) String(name string) (string, bool) {
 	return Unquote(value)
 }
 
-// Set returns the object with the member's value replaced, or with the member
-// added at the end. Everything else keeps its bytes.
-func (o Object) Set(name string, value []byte) []byte {
-	if i := o.find(name); i >= 0 {
-		m := o.members[i]
-		return slices.Concat(o.src[:m.value], value, o.src[m.end:])
+// Set is With for those who want the bytes alone.
+func (o Object) Set(name string, value []byte) []byte { return o.With(name, value).src }
+
+// With returns the object with the member's value replaced, or with the member
+// added at the end. Everything else keeps its bytes. The value must be one JSON
+// value; it is not checked.
+func (o Object) With(name string, value []byte) Object {
+	i := o.find(name)
+	if i < 0 {
+		return o.plus(name, value)
 	}
+	m := o.members[i]
+	o.src = slices.Concat(o.src[:m.value], value, o.src[m.end:])
+	moved := m.value + len(value) - m.end
+	o.members = slices.Clone(o.members)
+	o.members[i].end += moved
+	for i++; i < len(o.members); i++ {
+		later := &o.members[i]
+		later.start, later.value, later.end = later.start+moved, later.value+moved, later.end+moved
+	}
+	o.close += moved
+	return o
+}
+
+// plus returns the object with one more member at its end.
+func (o Object) plus(name string, value []byte) Object {
 	comma := ""
 	if len(o.members) > 0 {
 		comma = ","
 	}
-	return slices.Concat(o.src[:o.close], []byte(comma), Quote(name), []byte(":"), value, o.src[o.close:])
+	quoted := Quote(name)
+	m := member{name: name, start: o.close + len(comma)}
+	m.value = m.start + len(quoted) + 1
+	m.end = m.value + len(value)
+	o.src = slices.Concat(o.src[:o.close], []byte(comma), quoted, []byte(":"), value, o.src[o.close:])
+	o.members, o.index, o.close = slices.Clone(o.members), maps.Clone(o.index), m.end
+	o.add(m)
+	return o
 }
 
 // Without returns the object less the named members, each with the one comma
@@ -198,7 +225,7 @@ func (o Object) Without(names ...string) []byte {
 	out := make([]byte, 0, len(o.src))
 	from, kept := 0, 0
 	for i, m := range o.members {
-		if !slices.Contains(names, m.Name) {
+		if !slices.Contains(names, m.name) {
 			kept++
 			continue
 		}
@@ -226,15 +253,6 @@ func Quote(s string) []byte {
 	return quoted
 }
 
-// Unquote returns the text of a JSON string; ok is false for any other value.
-func Unquote(value []byte) (text string, ok bool) {
-	if len(value) == 0 || value[0] != '"' {
-		return "", false
-	}
-	unquoted, err := jsontext.AppendUnquote(nil, value)
-	return string(unquoted), err == nil || unquoted != nil
-}
-
 // Extend returns a JSON string with a paragraph of text added at its end; what
 // stands there keeps its escapes.
 func Extend(quoted []byte, text string) []byte {
@@ -243,29 +261,4 @@ func Extend(quoted []byte, text string) []byte {
 		text = "\n\n" + text
 	}
 	return slices.Concat(body, Quote(text)[1:])
-}
-
-func open(dec *jsontext.Decoder, kind jsontext.Kind, other error) error {
-	if got := dec.PeekKind(); got != kind {
-		if err := dec.SkipValue(); err != nil {
-			return err
-		}
-		return other
-	}
-	_, err := dec.ReadToken()
-	return err
-}
-
-func shut(dec *jsontext.Decoder) error {
-	_, err := dec.ReadToken()
-	return err
-}
-
-// end makes sure that nothing but white space follows the value.
-func end(dec *jsontext.Decoder) error {
-	rest := dec.UnreadBuffer()
-	if i := bytes.IndexFunc(rest, func(r rune) bool { return r != ' ' && r != '\t' && r != '\r' && r != '\n' }); i >= 0 {
-		return fmt.Errorf("unexpected data after the JSON value at byte %d", int(dec.InputOffset())+i)
-	}
-	return nil
 }

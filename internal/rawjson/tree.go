@@ -1,7 +1,6 @@
 package rawjson
 
 import (
-	"bytes"
 	"iter"
 	"math"
 	"slices"
@@ -38,65 +37,46 @@ func Parse(src []byte) (*Value, error) { return ParseTo(src, math.MaxInt) }
 // depth levels, the outermost being at level 1, are checked for syntax, and have
 // no members or elements.
 func ParseTo(src []byte, depth int) (*Value, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(src), lenient...)
-	v, err := parseValue(dec, src, depth)
-	if err != nil {
+	if err := check(src); err != nil {
 		return nil, err
 	}
-	return v, end(dec)
+	s := scanner{src: src}
+	return s.value(depth), nil
 }
 
-func parseValue(dec *jsontext.Decoder, src []byte, depth int) (*Value, error) {
-	v := &Value{Kind: dec.PeekKind(), src: src}
-	if v.Kind != jsontext.KindBeginObject && v.Kind != jsontext.KindBeginArray || depth == 0 {
-		text, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		v.End = int(dec.InputOffset())
-		v.Start = v.End - len(text)
-		return v, nil
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	v.Start = int(dec.InputOffset()) - 1
-	if err := v.parseInside(dec, depth-1); err != nil {
-		return nil, err
-	}
-	if err := shut(dec); err != nil {
-		return nil, err
-	}
-	v.End = int(dec.InputOffset())
-	return v, nil
-}
-
-func (v *Value) parseInside(dec *jsontext.Decoder, depth int) error {
-	for k := dec.PeekKind(); k != '}' && k != ']' && k != 0; k = dec.PeekKind() {
-		var f Field
-		if v.Kind == jsontext.KindBeginObject {
-			name, err := dec.ReadValue()
-			if err != nil {
-				return err
-			}
-			f.Start = int(dec.InputOffset()) - len(name)
-			unquoted, err := jsontext.AppendUnquote(nil, name)
-			if err != nil && unquoted == nil {
-				return err
-			}
-			f.Name = string(unquoted)
-		}
-		var err error
-		if f.Value, err = parseValue(dec, v.src, depth); err != nil {
-			return err
-		}
-		if v.Kind == jsontext.KindBeginObject {
+// value moves behind the value that comes next, and returns it.
+func (s *scanner) value(depth int) *Value {
+	first := s.next()
+	v := &Value{Kind: kindOf(first), Start: s.at, src: s.src}
+	switch {
+	case depth == 0:
+		s.skip()
+	case v.Kind == jsontext.KindBeginObject:
+		for s.at++; s.next() != '}'; {
+			f := Field{Start: s.at}
+			f.Name = s.name()
+			f.Value = s.value(depth - 1)
 			v.fields = append(v.fields, f)
-		} else {
-			v.entries = append(v.entries, f.Value)
 		}
+		s.at++
+	case v.Kind == jsontext.KindBeginArray:
+		for s.at++; s.next() != ']'; {
+			v.entries = append(v.entries, s.value(depth-1))
+		}
+		s.at++
+	default:
+		s.skip()
 	}
-	return nil
+	v.End = s.at
+	return v
+}
+
+// kindOf returns the kind of the value whose first byte is c.
+func kindOf(c byte) jsontext.Kind {
+	if c == '-' || '0' <= c && c <= '9' {
+		return '0'
+	}
+	return jsontext.Kind(c)
 }
 
 // Raw returns the value as written, sharing the document's memory.
