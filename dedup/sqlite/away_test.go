@@ -29,7 +29,9 @@ func TestNoConnectionIsOpenedToAFileThatIsAway(t *testing.T) {
 			s, err := Open(path, Options{})
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, s.Close()) })
-			require.NoError(t, s.write(context.Background(), func(tx *session) (outcome, error) { return outcome{wrote: dedup.OperationID{1}}, tx.exec("CREATE TABLE committed_last (x)") }))
+			require.NoError(t, s.write(context.Background(), func(tx *session) (outcome, error) {
+				return outcome{wrote: dedup.OperationID{1}}, tx.exec("CREATE TABLE committed_last (x)")
+			}))
 			log, err := os.ReadFile(s.info.Path + "-wal")
 			require.NoError(t, err)
 			require.NotEmpty(t, log)
