@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
 
 // nearest returns the name that someone who wrote text may have meant, or "": the
 // first of those that the fewest typing errors lead to, and two at most.
@@ -13,7 +17,7 @@ func nearest(text string, names []string) string {
 	}
 	text = folded(text)
 	for _, name := range names {
-		if d := distance(text, folded(name)); d < best && d <= len(name)/2 {
+		if d := levenshtein.ComputeDistance(text, folded(name)); d < best && d <= len(name)/2 {
 			best, found = d, name
 		}
 	}
@@ -24,25 +28,3 @@ func nearest(text string, names []string) string {
 func folded(name string) string { return separators.Replace(strings.ToLower(name)) }
 
 var separators = strings.NewReplacer("_", "", "-", "")
-
-// distance is how many bytes have to be put in, taken out or replaced to make b of a
-// (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // maxSimilar is how many names are suggested in place of one that is not there.
@@ -24,7 +26,7 @@ func similar(name string, names []string) []string {
 			continue
 		}
 		a, b := strings.ToLower(name), strings.ToLower(other)
-		edits := distance([]rune(a), []rune(b))
+		edits := levenshtein.ComputeDistance(a, b)
 		if edits <= 1+len(name)/3 || strings.Contains(a, b) || strings.Contains(b, a) {
 			near = append(near, candidate{other, edits})
 		}
@@ -35,26 +37,4 @@ func similar(name string, names []string) []string {
 		found = append(found, c.name)
 	}
 	return found
-}
-
-// distance is how many letters have to be put in, taken out or replaced to make b
-// of a (Levenshtein).
-func distance(a, b []rune) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -122,13 +122,3 @@ func TestNamesThatMayHaveBeenMeant(t *testing.T) {
 	}
 	assert.Len(t, similar("a", []string{"a1", "a2", "a3", "a4", "a5", "a6"}), maxSimilar)
 }
-
-func TestDistanceCountsLetters(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"é", "e", 1}, {"ab", "ba", 2}, {"same", "same", 0}} {
-		assert.Equal(t, c.want, distance([]rune(c.a), []rune(c.b)), "%s to %s", c.a, c.b)
-	}
-}
