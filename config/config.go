@@ -51,6 +51,7 @@ type Settings struct {
 	MaxBody      int64  // bytes
 	AllowOrigins []string
 	SessionIdle  time.Duration
+	LateStart    time.Duration
 	LogLevel     string
 	LogFormat    string
 }

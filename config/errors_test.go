@@ -234,7 +234,7 @@ func own(settings string) string {
 func TestSettingsThatCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	const a = `server "a": `
-	const all = "allow_origin, ambiguous_texts, call_timeout, era, http, input_window, keys, late_window, ledger, log_format, log_level, max_body, " +
+	const all = "allow_origin, ambiguous_texts, call_timeout, era, http, input_window, keys, late_start, late_window, ledger, log_format, log_level, max_body, " +
 		"namespace, near_duplicate_window, nothing_happened_texts, on_problem, process, refusal_texts, session_idle, start_timeout, strict_codes, " +
 		"token_file, trust_annotations, upstream_window, wait, window"
 	refuses(t, "f.yaml", map[string]refusal{

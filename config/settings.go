@@ -63,6 +63,7 @@ func (r *reader) topMembers(s *Settings) members {
 		"max_body":     r.toSize(&s.MaxBody),
 		"allow_origin": r.toOrigins(&s.AllowOrigins),
 		"session_idle": r.toSpan(&s.SessionIdle),
+		"late_start":   r.toSpan(&s.LateStart),
 		"log_level":    toWord(r, &s.LogLevel, "debug", "info", "warn", "error", "disabled"),
 		"log_format":   toWord(r, &s.LogFormat, "auto", "json", "console"),
 	}

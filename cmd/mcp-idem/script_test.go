@@ -26,6 +26,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("..", "..", "testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("MCP_IDEM_LEDGER", filepath.Join(env.WorkDir, "ledger.db"))
+			env.Setenv("MCP_IDEM_LATE_START", patience.String())
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would sleep for a second
 			p := &play{environment: env.Vars, sessions: map[string]*session{}, running: map[string]*pending{}}
 			env.Values[playKey{}] = p

@@ -56,6 +56,7 @@ Flags, and the environment's MCP_IDEM_*, go before what the file says.`,
 	}
 	s.registerGuard(cmd.Flags())
 	s.registerGate(cmd.Flags())
+	cmd.Flags().DurationVar(&s.lateStart, "late-start", gateway.DefaultLateAfter, "how long a client's handshake waits for servers that start slowly, once one is there")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
@@ -76,7 +77,7 @@ func serve(cmd *cobra.Command, s *serveSettings) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see wrap
 	s.logChanges(upstreams, log)
 	log.Info().Str("config", absolute(s.file)).Str("ledger", absolute(path)).Str("version", version()).Msg("starting")
-	options := gateway.FrontOptions{Version: version(), Log: log}
+	options := gateway.FrontOptions{Version: version(), LateAfter: s.lateStart, Log: log}
 	if s.http.address == "" {
 		front := gateway.NewFront(ledger, options)
 		err = s.run(cmd.Context(), front, upstreams, log, func(ctx context.Context) error {
@@ -108,6 +109,9 @@ func (s *serveSettings) start(cmd *cobra.Command) ([]gateway.Options, zerolog.Lo
 	}
 	for _, note := range file.Notes {
 		log.Info().Msg(note)
+	}
+	if err := haveLength(span{"late-start", s.lateStart}); err != nil {
+		return nil, log, err
 	}
 	upstreams, err := s.upstreams(file, log)
 	return upstreams, log, err

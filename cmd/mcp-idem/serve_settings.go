@@ -23,6 +23,8 @@ import (
 // serveSettings are the flags of serve, and the file behind them.
 type serveSettings struct {
 	settings
+	lateStart time.Duration
+
 	flags *pflag.FlagSet
 	file  string
 	atop  config.Settings // of the file, when serve was started
@@ -47,6 +49,7 @@ func (s *serveSettings) adopt(file *config.File) error {
 	unless(s.flags, "token-file", &s.http.tokenFile, file.TokenFile)
 	unless(s.flags, "max-body", &s.http.maxBody, file.MaxBody)
 	unless(s.flags, "session-idle", &s.http.idle, file.SessionIdle)
+	unless(s.flags, "late-start", &s.lateStart, file.LateStart)
 	unless(s.flags, "log-level", &s.logLevel, file.LogLevel)
 	unless(s.flags, "log-format", &s.logFormat, file.LogFormat)
 	if file.AllowOrigins != nil && !s.flags.Changed("allow-origin") {
