@@ -199,10 +199,6 @@ func (g *Gateway) tellReused(e dedup.Entry) (fact, advice, action string) {
 		return "the action of this key waits for input, begun " + at,
 			"Repeat the call with its own arguments to go on with it; a separate second action needs its own key.", actFixArguments
 	}
-	if e.State == dedup.AwaitingInput {
-		return "the action of this key waits for input, begun " + at,
-			"Repeat the call with its own arguments to go on with it; a separate second action needs its own key.", actFixArguments
-	}
 	return "the action of this key MAY have been executed " + at, "Do not send it under a new key. Tell the user, and go on without it.", actAskHuman
 }
 
@@ -239,9 +235,6 @@ func (g *Gateway) tellDuplicate(d dedup.Duplicate, resultID string) told {
 	case e.State == dedup.Running || e.Open():
 		advice, action = fmt.Sprintf("Wait for it: call %s {\"operation_id\":\"%s\"}.", g.statusTool(), e.ID), actCheckStatus
 		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key is still executing since %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)
-	case e.State == dedup.AwaitingInput:
-		advice, action = "Tell the user: whoever made that call has to go on with it, under its own key.", actAskHuman
-		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key waits for input since %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)
 	case e.State == dedup.AwaitingInput:
 		advice, action = "Tell the user: whoever made that call has to go on with it, under its own key.", actAskHuman
 		t.text = fmt.Sprintf("REJECTED_DUPLICATE (near_duplicate_unresolved): an identical call under another key waits for input since %s (%s). Nothing was executed now. %s", when(e.ClaimedAt), e.ID, advice)
