@@ -35,12 +35,13 @@ func (f fault) err() error {
 // uses it.
 type faulty struct {
 	dedup.Store
-	fault fault
-	moves bool                              // count moves only
-	in    atomic.Int64                      // the operations until the fault; 0: there is none
-	after func()                            // called once, when the next move is written and has not returned
-	seen  func([]dedup.Entry) []dedup.Entry // changes what Unsettled returns
-	late  func([]dedup.Entry) []dedup.Entry // changes what Overdue returns
+	fault  fault
+	moves  bool                              // count moves only
+	in     atomic.Int64                      // the operations until the fault; 0: there is none
+	before func()                            // called once, when the next move is about to be written
+	after  func()                            // called once, when the next move is written and has not returned
+	seen   func([]dedup.Entry) []dedup.Entry // changes what Unsettled returns
+	late   func([]dedup.Entry) []dedup.Entry // changes what Overdue returns
 
 	locked atomic.Bool  // every write is refused
 	tried  atomic.Int64 // the writes so far
@@ -79,6 +80,10 @@ func (f *faulty) Claim(ctx context.Context, q dedup.Query, decide func(dedup.Sur
 }
 
 func (f *faulty) Move(ctx context.Context, id dedup.OperationID, decide func(dedup.Entry, time.Time) (dedup.Change, bool)) error {
+	if before := f.before; before != nil {
+		f.before = nil
+		before()
+	}
 	err := f.write(true, func() error { return f.Store.Move(ctx, id, decide) })
 	if after := f.after; after != nil {
 		f.after = nil

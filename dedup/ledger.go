@@ -222,7 +222,7 @@ func (l *Ledger) Operation(ctx context.Context, namespace string, id OperationID
 // the same namespace under another upstream or account. ErrNotFound where there is
 // neither.
 func (l *Ledger) OperationOf(ctx context.Context, scope Scope, key Key) (e Entry, here bool, err error) {
-	s, err := l.store.Find(ctx, Query{Lookup: l.info.Secret.lookup(scope, key), Loose: l.info.Secret.loose(scope, key)})
+	s, err := l.store.Find(ctx, Query{Lookup: l.info.Secret.lookup(scope, key), Loose: l.info.Secret.loose(scope, key), Scope: scope})
 	switch {
 	case err != nil:
 		return Entry{}, false, err
@@ -267,6 +267,7 @@ func (l *Ledger) query(r Request) (Query, Digest) {
 		Content:  content,
 		RepeatOf: r.RepeatOf,
 		Rounds:   r.Continues != nil,
+		Scope:    r.Scope,
 	}
 	if r.Near.Mode != NearOff {
 		q.Near = r.Near.Within

@@ -56,8 +56,12 @@ func (m *model) run(t *rapid.T) {
 	}()
 	t.Repeat(map[string]func(*rapid.T){
 		"call": m.call, "call again": m.call, "retry": m.retry, "continue": m.goOn, "go on": m.goOn, "answer": m.answer, "crash": m.crash, "start": m.start,
-		"sweep": m.sweep, "resolve": m.resolve, "configure": m.configure, "time passes": m.advance, "": m.check,
+		"sweep": m.sweep, "resolve": m.resolve, "prune": m.prune, "configure": m.configure, "time passes": m.advance, "": m.check,
 	})
+	for r, err := range m.gateways[0].ledger.Export(context.Background(), dedup.RecordFilter{Events: true}) {
+		require.NoError(t, err)
+		require.Empty(t, r.Flaws(), "%v", r)
+	}
 }
 
 // A model is what a history should have made of a ledger: the promise, said once
@@ -97,6 +101,7 @@ type operation struct {
 	effects   int
 	seen      map[string]bool // the forms in which the upstream has seen the key
 	sent      []string        // the forms of the newest attempt, and of those before it that may have executed
+	judged    bool            // a person has released it, once
 	doubled   bool            // there was one effect more, and nothing allowed it
 
 	round  int       // sendings since the first
@@ -199,6 +204,22 @@ func (m *model) sweep(t *rapid.T) {
 	}
 }
 
+// prune drops what nobody is given any more, and forgets keys that are free, unless a
+// person has said so.
+func (m *model) prune(t *rapid.T) {
+	_, err := m.pick(t).ledger.Prune(context.Background(), false)
+	require.NoError(t, err)
+	for name, o := range m.ops {
+		switch {
+		case o.result != "" && m.expired(o):
+			o.dropped = true
+			o.forget()
+		case o.state == dedup.Released && !o.judged && !m.now().Before(o.settled.Add(week)):
+			delete(m.ops, name)
+		}
+	}
+}
+
 func (m *model) pick(t *rapid.T) *gateway { return rapid.SampledFrom(m.gateways).Draw(t, "gateway") }
 
 // crash ends a gateway. What its calls were about to do, they do now or never.
@@ -243,6 +264,7 @@ func (m *model) resolve(t *rapid.T) {
 	default:
 		require.NoError(t, err)
 		late := o.late
+		o.judged = o.judged || !word.Executed
 		m.settle(o, map[bool]dedup.State{true: dedup.Completed, false: dedup.Released}[word.Executed], "", false)
 		o.late = late // somebody listens, and will be told that it is settled
 	}

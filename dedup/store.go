@@ -109,6 +109,28 @@ type Store interface {
 	// History returns the events of one operation, oldest first.
 	History(ctx context.Context, id OperationID) ([]Event, error)
 
+	// Records yields operations in the order of their first claims. It reads in pages
+	// between which nothing is held, and which are small in bytes too. What a record
+	// tells stood so at one moment; an operation that was there when Records was called,
+	// and stays, is yielded once, whatever becomes of it meanwhile.
+	Records(ctx context.Context, f RecordFilter) iter.Seq2[Record, error]
+
+	// Remove loads one operation as Move does, asks decide, and deletes it with all that
+	// the ledger holds of it when decide wants it, as durably as Move. Only a Released
+	// one may be deleted; every other is refused. ErrNotFound where there is none.
+	Remove(ctx context.Context, id OperationID, decide func(Entry, time.Time) bool) error
+
+	// Shrink gives disk space back that is not used any more, a step of a bounded size,
+	// and reports how many bytes that were, and whether there is more.
+	Shrink(ctx context.Context) (bytes int64, more bool, err error)
+
+	// Rename puts renames on record, all or none, as durably as Move. One that is there
+	// already stays as it is.
+	Rename(ctx context.Context, renames []Rename) error
+
+	// Renames returns the renames on record, oldest first.
+	Renames(ctx context.Context) ([]Rename, error)
+
 	// Totals counts the ledger's operations and tallies by tool and day.
 	Totals(ctx context.Context) ([]Total, error)
 
@@ -133,12 +155,17 @@ type Query struct {
 	Near     time.Duration // how far back a claim of the same content matters
 	RepeatOf OperationID   // the operation that the caller means to repeat; may be zero
 	Rounds   bool          // whether Surroundings.Rounds are wanted
+	// Scope is the call's, for Rename: its operation may stand under an address that
+	// was renamed, perhaps more than once, to that of the scope.
+	Scope Scope
 }
 
 // Surroundings are the operations that a claim's decision looks at.
 type Surroundings struct {
 	Now time.Time
-	// Same is the operation of this very key and scope.
+	// Same is the operation of this very key and scope. Where there is none, or a
+	// Released one, it is what else would be Elsewhere, if that was claimed at an address
+	// that was renamed to Query.Scope's; the rest is gathered as for its own lookup.
 	Same *Entry
 	// Rounds are those of Same, oldest first; with their questions where Find gathers.
 	Rounds []Round

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -25,11 +26,31 @@ func (s TaskStatus) Terminal() bool {
 // Task returns the operation that was answered with a task, of the scope's namespace;
 // ErrNotFound where it has none.
 func (l *Ledger) Task(ctx context.Context, scope Scope, task string) (Entry, error) {
-	id, err := l.store.TaskOf(ctx, l.info.Secret.task(scope, task))
+	id, err := l.taskOf(ctx, scope, task)
 	if err != nil {
 		return Entry{}, err
 	}
 	return l.Operation(ctx, scope.Namespace, id)
+}
+
+// taskOf finds the operation that was answered with a task, by the scope's own upstream
+// or under a name that it had before.
+func (l *Ledger) taskOf(ctx context.Context, scope Scope, task string) (OperationID, error) {
+	id, err := l.store.TaskOf(ctx, l.info.Secret.task(scope, task))
+	if !errors.Is(err, ErrNotFound) {
+		return id, err
+	}
+	renames, err := l.store.Renames(ctx)
+	if err != nil {
+		return OperationID{}, err
+	}
+	for _, former := range formerly(scope.Address(), renames) {
+		scope.Upstream, scope.Account = former.Upstream, former.Account
+		if id, err := l.store.TaskOf(ctx, l.info.Secret.task(scope, task)); !errors.Is(err, ErrNotFound) {
+			return id, err
+		}
+	}
+	return OperationID{}, ErrNotFound
 }
 
 // TaskEnded notes how a task has ended with which the upstream of the scope has
@@ -37,7 +58,7 @@ func (l *Ledger) Task(ctx context.Context, scope Scope, task string) (Entry, err
 // operation was answered, and only what is known of the effect grows. The first end of
 // a task counts. ErrNotFound where no operation was answered with the task.
 func (l *Ledger) TaskEnded(ctx context.Context, scope Scope, task string, status TaskStatus) (Entry, error) {
-	id, err := l.store.TaskOf(ctx, l.info.Secret.task(scope, task))
+	id, err := l.taskOf(ctx, scope, task)
 	if err != nil {
 		return Entry{}, err
 	}

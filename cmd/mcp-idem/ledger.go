@@ -26,12 +26,12 @@ type ledgerFlags struct {
 func ledgerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
-		Short: "Look into the ledger, and settle what is unknown",
+		Short: "Look into the ledger, settle what is unknown, and keep it",
 		Example: `  mcp-idem ledger list --state unknown
   mcp-idem ledger show op_0193c5a1f2e47b3c9d8e7f6a5b4c3d2e
   mcp-idem ledger resolve op_0193c5a1f2e47b3c9d8e7f6a5b4c3d2e --executed --by ada --note 'refund 8812 is in the books'`,
 		RunE: func(*cobra.Command, []string) error {
-			return usagef("ledger: say what to do: list, show, resolve or stats; see mcp-idem ledger --help")
+			return usagef("ledger: say what to do: list, show, stats, resolve, abandon, rebind, verify, backup, export or prune; see mcp-idem ledger --help")
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -40,7 +40,7 @@ func ledgerCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.AddCommand(listCommand(), showCommand(), resolveCommand(), statsCommand())
+	cmd.AddCommand(listCommand(), showCommand(), resolveCommand(), statsCommand(), verifyCommand(), backupCommand(), exportCommand(), pruneCommand(), abandonCommand(), rebindCommand())
 	return cmd
 }
 
@@ -49,18 +49,26 @@ func (f *ledgerFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON, one object a line")
 }
 
-// with opens the ledger that the flags name, which must exist, for the time of do.
-func (f *ledgerFlags) with(cmd *cobra.Command, do func(context.Context, *dedup.Ledger) error) error {
+// existing is the path of the ledger that the flags name, which must exist.
+func (f *ledgerFlags) existing(cmd *cobra.Command) (path string, err error) {
 	// What a person decides comes from the command line alone.
 	if err := fromEnvironment(cmd, "ledger", "json"); err != nil {
-		return err
+		return "", err
 	}
-	path, err := f.ledgerPath()
-	if err != nil {
-		return err
+	if path, err = f.ledgerPath(); err != nil {
+		return "", err
 	}
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return &sqlite.OpenError{Path: absolute(path), Problem: "does not exist", Remedy: "name the ledger that the gateway uses with --ledger; it makes one at its first start", Err: err}
+		return "", &sqlite.OpenError{Path: absolute(path), Problem: "does not exist", Remedy: "name the ledger that the gateway uses with --ledger; it makes one at its first start", Err: err}
+	}
+	return path, nil
+}
+
+// with opens the ledger that the flags name, which must exist, for the time of do.
+func (f *ledgerFlags) with(cmd *cobra.Command, do func(context.Context, *dedup.Ledger) error) error {
+	path, err := f.existing(cmd)
+	if err != nil {
+		return err
 	}
 	ledger, err := openLedger(cmd.Context(), path, zerolog.Nop())
 	if err != nil {
@@ -137,7 +145,11 @@ func showCommand() *cobra.Command {
 				if err != nil {
 					return notFound(id, err)
 				}
-				return printOperation(cmd.OutOrStdout(), e, events, f.json, result)
+				renames, err := renamesOf(ctx, l, e)
+				if err != nil {
+					return err
+				}
+				return printOperation(cmd.OutOrStdout(), e, events, renames, f.json, result)
 			})
 		},
 	}

@@ -99,9 +99,9 @@ func stateOf(e dedup.Entry) string {
 	return e.State.String()
 }
 
-func printOperation(w io.Writer, e dedup.Entry, events []dedup.Event, asJSON, withResult bool) error {
+func printOperation(w io.Writer, e dedup.Entry, events []dedup.Event, renames []dedup.Rename, asJSON, withResult bool) error {
 	if asJSON {
-		return printOperationJSON(w, e, events, withResult)
+		return printOperationJSON(w, e, events, renames, withResult)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
@@ -111,6 +111,9 @@ func printOperation(w io.Writer, e dedup.Entry, events []dedup.Event, asJSON, wi
 		{"last called", e.ClaimedAt.UTC().Format(milliseconds)}, {"by", orDash(string(e.Provenance))},
 	} {
 		fmt.Fprintf(table, "%s\t%s\n", line[0], plain(line[1]))
+	}
+	for _, r := range renames {
+		fmt.Fprintf(table, "renamed\t%s: to %s by %s: %s\n", r.At.UTC().Format(milliseconds), shownAddress(r.To), plain(r.Actor), plain(r.Note))
 	}
 	fmt.Fprintln(table, "\nWHEN\tATTEMPT\tSTATE\tROW\tWHO\tNOTE")
 	for _, event := range events {
@@ -130,23 +133,16 @@ func printOperation(w io.Writer, e dedup.Entry, events []dedup.Event, asJSON, wi
 	return err
 }
 
-func printOperationJSON(w io.Writer, e dedup.Entry, events []dedup.Event, withResult bool) error {
-	type step struct {
-		At      string `json:"at"`
-		Attempt int    `json:"attempt"`
-		State   string `json:"state"`
-		Row     int    `json:"row"`
-		Actor   string `json:"actor,omitempty"`
-		Note    string `json:"note,omitempty"`
-	}
+func printOperationJSON(w io.Writer, e dedup.Entry, events []dedup.Event, renames []dedup.Rename, withResult bool) error {
 	shown := struct {
 		row
 		Provenance json.RawMessage `json:"provenance,omitempty"`
-		History    []step          `json:"history"`
+		Renames    []renameRow     `json:"renames,omitempty"`
+		History    []eventRow      `json:"history"`
 		Result     json.RawMessage `json:"result,omitempty"`
-	}{row: rowOf(e), Provenance: e.Provenance}
-	for _, event := range events {
-		shown.History = append(shown.History, step{event.At.UTC().Format(milliseconds), event.Attempt, event.State.String(), int(event.Row), event.Actor, event.Note})
+	}{row: rowOf(e), Provenance: e.Provenance, History: eventRows(events)}
+	for _, r := range renames {
+		shown.Renames = append(shown.Renames, renameRow{r.To.Upstream, r.To.Account, r.At.UTC().Format(milliseconds), r.Actor, r.Note})
 	}
 	if withResult && e.Kept == dedup.KeptWhole {
 		shown.Result = e.Result

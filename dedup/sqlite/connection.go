@@ -58,6 +58,13 @@ func (l location) connect(dsn string) (*connection, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
+	return connect(dsn)
+}
+
+// memory opens a database of its own that is in no file.
+func memory() (*connection, error) { return connect(":memory:") }
+
+func connect(dsn string) (*connection, error) {
 	connector, err := driver.NewConnector(dsn)
 	if err != nil {
 		return nil, err
@@ -102,11 +109,16 @@ func (c *connection) statement(query string) (*statement, error) {
 
 // exec runs a statement that returns no rows, to its end whatever happens.
 func (c *connection) exec(query string, args ...any) (sqldriver.Result, error) {
+	return c.run(context.Background(), query, args...)
+}
+
+// run runs a statement that returns no rows, until ctx ends.
+func (c *connection) run(ctx context.Context, query string, args ...any) (sqldriver.Result, error) {
 	s, err := c.statement(query)
 	if err != nil {
 		return nil, err
 	}
-	return s.stmt.ExecContext(context.Background(), s.bind(args))
+	return s.stmt.ExecContext(ctx, s.bind(args))
 }
 
 // query runs a statement and hands over its rows, one by one. What each keeps of a

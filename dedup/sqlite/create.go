@@ -42,13 +42,11 @@ func prepare(path string, o Options) error {
 	}
 	defer conn.Close()
 	found, err := identify(conn, path)
-	if err != nil || found == schemaVersion {
+	if err != nil {
 		return err
 	}
-	if found == 0 {
-		if err := useLog(conn, o.BusyTimeout); err != nil {
-			return err
-		}
+	if err := useLog(conn, o.BusyTimeout); err != nil || found == schemaVersion {
+		return err
 	}
 	return upgrade(conn, path, o.Now())
 }
@@ -127,7 +125,8 @@ func touch(path string) error {
 	return errors.Join(f.Close(), syncFolder(filepath.Dir(path)))
 }
 
-// useLog puts a new file into WAL mode. SQLite does not wait for the lock that
+// useLog puts a file into WAL mode that is not, a new one or a backup that was put
+// back. SQLite does not wait for the lock that
 // this needs, so that processes which start at once have to try again.
 func useLog(conn *sql.Conn, patience time.Duration) error {
 	deadline := time.Now().Add(patience)

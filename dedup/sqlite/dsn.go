@@ -25,6 +25,8 @@ const (
 	toCreate role = iota // look at a file of which nothing is known yet, and make the ledger
 	toWrite
 	toRead
+	toExamine // read a file of which nothing is known, and leave it as it is
+	toCopy    // likewise, and write another file
 )
 
 // dsn names the file and sets up every connection to it.
@@ -42,13 +44,16 @@ func dsn(path string, r role, o Options) string {
 	v.Set("_foreign_keys", "on")
 	v.Set("_dqs", "0")
 	v.Set("_defensive", "1")
-	if r != toCreate {
-		v.Set("mode", "rw") // what is away is not made anew (https://sqlite.org/uri.html)
+	switch r { // what is away is not made anew (https://sqlite.org/uri.html)
+	case toWrite, toRead:
+		v.Set("mode", "rw")
+	case toExamine, toCopy:
+		v.Set("mode", "ro")
 	}
 	switch r {
 	case toCreate:
 		v.Set("_auto_vacuum", "INCREMENTAL") // of effect only in a file that is still empty
-	case toRead:
+	case toRead, toExamine:
 		v.Set("_query_only", "on")
 	case toWrite:
 		v.Set("_journal_mode", "WAL")

@@ -40,13 +40,13 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			func(t *testing.T, path string) { execFile(t, path, "PRAGMA application_id=7") }, Options{}, "is another program's",
 		},
 		"a newer ledger": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=5") }, Options{}, "has schema version 5, and this program knows 4",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=6") }, Options{}, "has schema version 6, and this program knows 5",
 		},
 		"a ledger without a version": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=0") }, Options{}, "has schema version 0, and this program knows 4",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=0") }, Options{}, "has schema version 0, and this program knows 5",
 		},
 		"a ledger of a version below the first": {
-			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=-1") }, Options{}, "has schema version -1, and this program knows 4",
+			func(t *testing.T, path string) { makeFile(t, path, "PRAGMA user_version=-1") }, Options{}, "has schema version -1, and this program knows 5",
 		},
 		"a damaged ledger": {damage, Options{}, "is damaged"},
 		"a locked ledger":  {lockFile, Options{BusyTimeout: time.Millisecond}, "is locked"},
@@ -186,7 +186,7 @@ func TestConnectionsAreSetUp(t *testing.T) {
 	s := newStore(t, Options{BusyTimeout: 1234 * time.Millisecond})
 	for pragma, want := range map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "1234", "auto_vacuum": "2",
-		"wal_autocheckpoint": "1000", "journal_size_limit": "16777216", "application_id": "1835231588", "user_version": "4",
+		"wal_autocheckpoint": "1000", "journal_size_limit": "16777216", "application_id": "1835231588", "user_version": "5",
 	} {
 		writer := s.writer.session.conn
 		require.NoError(t, s.readers.use(context.Background(), func(reader *connection) error {

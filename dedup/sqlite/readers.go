@@ -205,8 +205,7 @@ func (s *Store) entries(ctx context.Context, query string, args ...any) (entries
 // dedup.ErrNotFound.
 func (s *Store) History(ctx context.Context, id dedup.OperationID) (events []dedup.Event, err error) {
 	err = s.readers.all(ctx, historyQuery, func(c *columns) error {
-		events = append(events, dedup.Event{Row: dedup.Row(c.integer()), Attempt: c.integer(), State: dedup.State(c.integer()),
-			At: c.time(), Actor: c.text(), Note: c.text()})
+		events = append(events, readEvent(c))
 		return nil
 	}, id[:])
 	if err == nil && len(events) == 0 {

@@ -40,8 +40,23 @@ const (
 )
 
 // surroundings gathers what stands in a claim's way. same is the row of
-// Surroundings.Same.
+// Surroundings.Same. Where the key was used at another address, it looks whether that
+// was renamed to this one, which costs nothing where it was not used.
 func surroundings(ctx context.Context, conn *connection, q dedup.Query, now time.Time, withResult bool) (around dedup.Surroundings, same row, err error) {
+	around, same, err = surroundingsOf(ctx, conn, q, now, withResult)
+	if e := around.Elsewhere; err != nil || e == nil || around.Same != nil && around.Same.State != dedup.Released {
+		return around, same, err
+	}
+	renamed, err := isRenamed(ctx, conn, around.Elsewhere.Scope.Address(), q.Scope.Address())
+	if err != nil || !renamed {
+		return around, same, err
+	}
+	q.Lookup = around.Elsewhere.Lookup
+	return surroundingsOf(ctx, conn, q, now, withResult)
+}
+
+// surroundingsOf gathers what stands in the way of a claim of one lookup.
+func surroundingsOf(ctx context.Context, conn *connection, q dedup.Query, now time.Time, withResult bool) (around dedup.Surroundings, same row, err error) {
 	around.Now = now
 	if free, err := isFree(ctx, conn, q, now); free || err != nil {
 		return around, same, err

@@ -25,29 +25,39 @@ const (
 	applicationID = 0x6d636964
 	// schemaVersion is the version of schema.sql. A change to it that an older
 	// program cannot live with raises the number, and comes with a migration.
-	schemaVersion = 4
+	schemaVersion = 5
 	// oldestVersion is the version of the first ledgers.
 	oldestVersion = 1
 )
 
-// identify returns the schema version of a ledger that this program can use or
-// migrate, or 0 for an empty file, and fails for everything else.
+// identityQuery reads what tells a ledger from other files.
+const identityQuery = `SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+	(SELECT count(*) FROM sqlite_schema)`
+
+// An identity is what tells a ledger from other files.
+type identity struct{ application, version, tables int }
+
+// check returns the schema version of a ledger that this program can use or migrate,
+// or 0 for an empty file, and fails for everything else.
+func (i identity) check(path string) (version int, err error) {
+	switch {
+	case i == identity{}:
+		return 0, nil
+	case i.application != applicationID:
+		return 0, &OpenError{Path: path, Problem: "is another program's SQLite database", Remedy: "give another path"}
+	case i.version < oldestVersion || i.version > schemaVersion:
+		return 0, &VersionError{Found: i.version, Known: schemaVersion}
+	}
+	return i.version, nil
+}
+
+// identify checks the identity of the file behind a connection.
 func identify(conn *sql.Conn, path string) (version int, err error) {
-	var id, tables int
-	const query = `SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-		(SELECT count(*) FROM sqlite_schema)`
-	if err := conn.QueryRowContext(context.Background(), query).Scan(&id, &version, &tables); err != nil {
+	var i identity
+	if err := conn.QueryRowContext(context.Background(), identityQuery).Scan(&i.application, &i.version, &i.tables); err != nil {
 		return 0, err
 	}
-	switch {
-	case id == 0 && version == 0 && tables == 0:
-		return 0, nil
-	case id != applicationID:
-		return 0, &OpenError{Path: path, Problem: "is another program's SQLite database", Remedy: "give another path"}
-	case version < oldestVersion || version > schemaVersion:
-		return 0, &VersionError{Found: version, Known: schemaVersion}
-	}
-	return version, nil
+	return i.check(path)
 }
 
 // upgrade makes a ledger of this program's version out of an empty file or an older

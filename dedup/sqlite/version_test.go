@@ -25,6 +25,11 @@ import (
 //go:embed testdata/v1.sql
 var firstLedger string
 
+// fourthLedger makes one of the last version before renames.
+//
+//go:embed testdata/v4.sql
+var fourthLedger string
+
 // newFirst makes a ledger of the first version.
 func newFirst(t *testing.T) (path string) {
 	t.Helper()
@@ -87,16 +92,27 @@ func openAndClose(t *testing.T, path string) {
 
 func TestAMigratedLedgerHasTheNewestSchema(t *testing.T) {
 	t.Parallel()
-	fresh, migrated := filepath.Join(t.TempDir(), "ledger.db"), newFirst(t)
-	before := schemaOf(t, migrated)
-	openAndClose(t, fresh)
-	openAndClose(t, migrated)
-	require.NotEqual(t, before, schemaOf(t, migrated))
-	require.Equal(t, schemaOf(t, fresh), schemaOf(t, migrated))
-	assert.Equal(t, []string{"[ok]"}, texts(t, openFile(t, migrated), "PRAGMA integrity_check"))
-	again := texts(t, openFile(t, migrated), "PRAGMA schema_version")
-	openAndClose(t, migrated)
-	assert.Equal(t, again, texts(t, openFile(t, migrated), "PRAGMA schema_version"), "it is migrated once")
+	for name, c := range map[string]struct {
+		golden     string
+		operations int
+	}{"version 1": {firstLedger, 5}, "version 4": {fourthLedger, 9}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fresh, migrated := filepath.Join(t.TempDir(), "ledger.db"), filepath.Join(t.TempDir(), "ledger.db")
+			execFile(t, migrated, c.golden)
+			before := schemaOf(t, migrated)
+			openAndClose(t, fresh)
+			openAndClose(t, migrated)
+			require.NotEqual(t, before, schemaOf(t, migrated))
+			require.Equal(t, schemaOf(t, fresh), schemaOf(t, migrated))
+			done, faults := verify(t, migrated, true)
+			assert.Empty(t, faults)
+			assert.Equal(t, c.operations, done.Operations)
+			again := texts(t, openFile(t, migrated), "PRAGMA schema_version")
+			openAndClose(t, migrated)
+			assert.Equal(t, again, texts(t, openFile(t, migrated), "PRAGMA schema_version"), "it is migrated once")
+		})
+	}
 }
 
 // everything is what a ledger holds, by table.
@@ -157,6 +173,18 @@ func TestAMigratedLedgerKeepsThePromise(t *testing.T) {
 	}
 }
 
+func TestAMigrationFromTheFourthVersionLosesNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	execFile(t, path, fourthLedger)
+	want := everything(t, path)
+	rounds := texts(t, openFile(t, path), "SELECT * FROM rounds")
+	openAndClose(t, path)
+	assert.Equal(t, want, everything(t, path))
+	assert.Equal(t, rounds, texts(t, openFile(t, path), "SELECT * FROM rounds"))
+	assert.Len(t, rounds, 2)
+}
+
 // TestAKillWithinAMigrationLeavesTheOldLedger kills a process that has done all of a
 // migration but to commit it.
 func TestAKillWithinAMigrationLeavesTheOldLedger(t *testing.T) {
@@ -171,7 +199,7 @@ func TestAKillWithinAMigrationLeavesTheOldLedger(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	migrated, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "[4]\n", migrated)
+	require.Equal(t, "[5]\n", migrated)
 	_, err = Open(path, Options{BusyTimeout: time.Millisecond})
 	require.ErrorContains(t, err, "is locked", "nobody else migrates meanwhile")
 	require.NoError(t, cmd.Process.Kill())
@@ -241,7 +269,7 @@ func TestAnOlderProgramSeesTheMigration(t *testing.T) {
 	require.NoError(t, err)
 	mustClaim(t, s, "newer")
 	mustExec(t, older, "BEGIN IMMEDIATE")
-	requireVersion(4)
+	requireVersion(5)
 	mustExec(t, older, "ROLLBACK")
 	var operations int
 	require.NoError(t, read.QueryRow().Scan(&operations))

@@ -29,9 +29,12 @@ type writing struct {
 
 // An outcome is what a write came to, provided that it is committed.
 type outcome struct {
-	wrote dedup.OperationID // zero where nothing was written
+	wrote dedup.OperationID // zero where no operation was written
+	other bool              // something else was written
 	err   error             // what the caller is told although the transaction is sound
 }
+
+func (o outcome) writes() bool { return o.other || !o.wrote.IsZero() }
 
 // A writer commits what all callers of this process write, from one goroutine
 // and over one connection.
@@ -180,7 +183,7 @@ func (o *writing) answer(err error) {
 	switch {
 	case err == nil:
 		err = o.outcome.err
-	case errors.Is(err, dedup.ErrAmbiguous) && o.outcome.wrote.IsZero():
+	case errors.Is(err, dedup.ErrAmbiguous) && !o.outcome.writes():
 		// What was read stood beside writes that may not have happened.
 		err = fmt.Errorf("read beside a failed write: %v", err)
 	}
@@ -194,6 +197,7 @@ func (w *writer) transact(group []*writing, withTallies bool) (again bool, err e
 		return false, err
 	}
 	var wrote []dedup.OperationID
+	writes := false
 	for _, o := range group {
 		if o.outcome, err = o.apply(w.session); err != nil {
 			w.abandon()
@@ -202,8 +206,9 @@ func (w *writer) transact(group []*writing, withTallies bool) (again bool, err e
 		if !o.outcome.wrote.IsZero() {
 			wrote = append(wrote, o.outcome.wrote)
 		}
+		writes = writes || o.outcome.writes()
 	}
-	if len(wrote) == 0 {
+	if !writes {
 		w.abandon()
 		return false, nil
 	}

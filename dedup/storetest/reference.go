@@ -22,8 +22,10 @@ type Reference struct {
 
 	mu      sync.Mutex
 	ops     map[dedup.OperationID]dedup.Entry // with results
+	order   map[dedup.OperationID]int         // of the first claims
 	events  map[dedup.OperationID][]dedup.Event
 	rounds  map[dedup.OperationID][]dedup.Round // with questions
+	renames []dedup.Rename
 	tallies map[day]map[dedup.TallyKind]int
 	living  map[dedup.OwnerID]bool
 	changed chan struct{} // closed and made anew with every change
@@ -34,8 +36,8 @@ type day struct{ date, upstream, tool string }
 // NewReference makes an empty ledger whose clock is now.
 func NewReference(now func() time.Time) *Reference {
 	r := &Reference{
-		now:    func() time.Time { return now().UTC().Truncate(time.Millisecond) },
-		ops:    map[dedup.OperationID]dedup.Entry{},
+		now: func() time.Time { return now().UTC().Truncate(time.Millisecond) },
+		ops: map[dedup.OperationID]dedup.Entry{}, order: map[dedup.OperationID]int{},
 		events: map[dedup.OperationID][]dedup.Event{}, rounds: map[dedup.OperationID][]dedup.Round{}, tallies: map[day]map[dedup.TallyKind]int{},
 		living: map[dedup.OwnerID]bool{}, changed: make(chan struct{}),
 	}
@@ -96,6 +98,23 @@ func (s *referenceStore) Find(ctx context.Context, q dedup.Query) (dedup.Surroun
 
 // around gathers with the result of Same.
 func (r *Reference) around(q dedup.Query) dedup.Surroundings {
+	found := r.aroundLookup(q)
+	if e := found.Elsewhere; e != nil && (found.Same == nil || found.Same.State == dedup.Released) &&
+		r.leads(e.Scope.Address(), q.Scope.Address(), len(r.renames)) {
+		q.Lookup = e.Lookup
+		return r.aroundLookup(q)
+	}
+	return found
+}
+
+// leads reports whether an address was renamed to another, in so many steps at most.
+func (r *Reference) leads(from, to dedup.Address, steps int) bool {
+	return from == to || steps > 0 && slices.ContainsFunc(r.renames, func(rename dedup.Rename) bool {
+		return rename.From == from && r.leads(rename.To, to, steps-1)
+	})
+}
+
+func (r *Reference) aroundLookup(q dedup.Query) dedup.Surroundings {
 	found := dedup.Surroundings{Now: r.now()}
 	for _, e := range r.sorted() {
 		bare := withoutResult(e)
@@ -215,6 +234,9 @@ func (r *Reference) write(old dedup.Entry, c dedup.Change, now time.Time) error 
 	e.Result = slices.Clone(e.Result)
 	c.Event.At = now
 	r.ops[e.ID] = e
+	if r.order[e.ID] == 0 {
+		r.order[e.ID] = len(r.order) + 1
+	}
 	r.writeRounds(old, c)
 	r.events[e.ID] = append(r.events[e.ID], c.Event)
 	close(r.changed)
