@@ -66,23 +66,13 @@ type Server struct {
 	PassEnv []string // the names of variables that are handed on if they are set; one may stand twice
 	Dir     string   // absolute, or empty for ours
 
-	URL       string      // http or https, may hold a user and a password
-	Headers   http.Header // with secrets in it; never nil of a URL
-	Transport Transport
+	URL     string      // http or https, may hold a user and a password
+	Headers http.Header // with secrets in it; never nil of a URL
 
 	Account string
 	Guard
 	Tools []Tool // in the order of the file
 }
-
-// A Transport is how a server behind a URL is said to be spoken with; "" says nothing.
-type Transport string
-
-// The transports.
-const (
-	TransportHTTP Transport = "http" // streamable HTTP
-	TransportSSE  Transport = "sse"  // the older HTTP+SSE
-)
 
 // A Guard is what may be said for each server, and for all of them at the top: what
 // a server does not say itself is what the top says.

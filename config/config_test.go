@@ -54,40 +54,39 @@ func bearer(more ...string) http.Header {
 	return h
 }
 
-func remote(name string, transport config.Transport, headers http.Header, path string) config.Server {
+func remote(name string, headers http.Header, path string) config.Server {
 	if headers == nil {
 		headers = http.Header{}
 	}
-	return config.Server{Name: name, URL: "https://" + name + ".example.com" + path, Transport: transport, Headers: headers}
+	return config.Server{Name: name, URL: "https://" + name + ".example.com" + path, Headers: headers}
 }
 
 func TestAFileOfAnyClientWorksAsItIs(t *testing.T) {
 	t.Parallel()
 	dir := root(t)
-	const http1, sse = config.TransportHTTP, config.TransportSSE
 	for name, want := range map[string]config.File{
 		"claude-code.json": {Servers: []config.Server{
 			{Name: "memory", Command: "npx", Args: []string{"-y", "memory-server"}, Env: []string{"TOKEN=" + secret, "LEVEL=low"}},
-			remote("billing", http1, bearer(), "/mcp"), remote("events", sse, nil, "/sse"), remote("stream", http1, nil, "/mcp"),
+			remote("billing", bearer(), "/mcp"), remote("events", nil, "/sse"), remote("stream", nil, "/mcp"),
 		}},
 		"claude-desktop.json": {Servers: []config.Server{
 			{Name: "files", Command: filepath.Clean("/usr/bin/files"), Args: []string{"/srv"}, Env: []string{"PORT=8080", "RATIO=1.50", "DEBUG=true"}},
 		}},
 		"cursor.json": {Servers: []config.Server{
 			{Name: "local", Command: filepath.Clean("/home/ada/bin/server"), Args: []string{"--token", secret}},
-			remote("remote", "", http.Header{"X-Token": {secret}}, "/mcp"),
+			remote("remote", http.Header{"X-Token": {secret}}, "/mcp"),
 		}},
 		"vscode.json": {Servers: []config.Server{
-			{Name: "github", Command: filepath.Join(dir, "bin/github"), Dir: filepath.Join(dir, "work")}, remote("web", http1, nil, "/mcp"),
+			{Name: "github", Command: filepath.Join(dir, "bin/github"), Dir: filepath.Join(dir, "work")}, remote("web", nil, "/mcp"),
 		}},
 		"vscode-settings.json": {Servers: []config.Server{{Name: "one", Command: "one"}}},
 		"vscode-dotted.jsonc":  {Servers: []config.Server{{Name: "one", Command: "one"}}},
 		"copilot.json": {
-			Servers: []config.Server{{Name: "local", Command: "local"}, remote("some", http1, nil, "/mcp")},
+			Servers: []config.Server{{Name: "local", Command: "local"}, remote("some", nil, "/mcp")},
 			Notes:   []string{`copilot.json:4:84: server "some": tools does nothing here: all tools are offered`},
 		},
 		"windsurf.json": {
-			Servers: []config.Server{remote("docs", "", http.Header{"X-Key": {"k"}}, "/mcp"), {Name: "on", Command: "on"}},
+			Servers: []config.Server{remote("docs", http.Header{"X-Key": {"k"}}, "/mcp"), {Name: "on", Command: "on"}},
 			Notes: []string{
 				`windsurf.json:4:5: server "off" is left out: disabled is true`,
 				`windsurf.json:5:48: server "on": disabledTools does nothing here: all tools are offered`,
@@ -96,32 +95,32 @@ func TestAFileOfAnyClientWorksAsItIs(t *testing.T) {
 		"codex.yaml": {
 			Servers: []config.Server{
 				{Name: "local", Command: "local", Args: []string{"--fast"}, Env: []string{"MODE=quiet"}, PassEnv: []string{"TOKEN", "HOME"}, Dir: filepath.Clean("/srv")},
-				remote("remote", "", bearer("X-Team", "blue", "X-Level", "/home/ada"), "/mcp"),
+				remote("remote", bearer("X-Team", "blue", "X-Level", "/home/ada"), "/mcp"),
 			},
 			Notes: []string{`codex.yaml:15:3: server "sleeping" is left out: enabled is false`},
 		},
 		"gemini.json": {
 			Servers: []config.Server{
 				{Name: "local", Command: "local", Args: []string{"a"}, Env: []string{"PRICE=$5 and $HOME"}, Dir: filepath.Join(dir, "sub")},
-				remote("old", http1, nil, "/mcp"), remote("new", http1, nil, "/mcp"),
+				remote("old", nil, "/mcp"), remote("new", nil, "/mcp"),
 			},
 			Notes: []string{
 				`gemini.json:8:5: server "barred" is left out: it is in mcp.excluded`,
 				`gemini.json:9:5: server "unlisted" is left out: it is not in mcp.allowed`,
 			},
 		},
-		"antigravity.json": {Servers: []config.Server{remote("a", "", bearer(), "/mcp")}},
+		"antigravity.json": {Servers: []config.Server{remote("a", bearer(), "/mcp")}},
 		"zed.json": {
 			Servers: []config.Server{
 				{Name: "now", Command: "now", Args: []string{"-v"}},
 				{Name: "then", Command: "then", Args: []string{"-x"}, Env: []string{"A=1"}},
-				remote("web", "", bearer(), "/mcp"),
+				remote("web", bearer(), "/mcp"),
 			},
 			Notes: []string{`zed.json:8:5: server "off" is left out: enabled is false`},
 		},
 		"opencode.jsonc": {Servers: []config.Server{
 			{Name: "local", Command: "npx", Args: []string{"-y", "x"}, Env: []string{"A=b"}},
-			remote("remote", http1, http.Header{"X-A": {"b"}}, "/mcp"),
+			remote("remote", http.Header{"X-A": {"b"}}, "/mcp"),
 			{Name: "servers", Command: "tricky"},
 		}},
 		"opencode2.json": {
@@ -132,12 +131,12 @@ func TestAFileOfAnyClientWorksAsItIs(t *testing.T) {
 			},
 		},
 		"cline.json": {Servers: []config.Server{
-			{Name: "local", Command: "local", Args: []string{"1"}}, remote("http", http1, nil, "/mcp"), remote("plain", "", nil, "/sse"),
+			{Name: "local", Command: "local", Args: []string{"1"}}, remote("http", nil, "/mcp"), remote("plain", nil, "/sse"),
 		}},
 		"roo.json": {Servers: []config.Server{
-			remote("a", http1, nil, "/mcp"), {Name: "b", Command: "b", Dir: filepath.Dir(dir)},
+			remote("a", nil, "/mcp"), {Name: "b", Command: "b", Dir: filepath.Dir(dir)},
 		}},
-		"langchain.json": {Servers: []config.Server{remote("a", http1, nil, "/mcp"), {Name: "b", Command: "python", Args: []string{"b.py"}}}},
+		"langchain.json": {Servers: []config.Server{remote("a", nil, "/mcp"), {Name: "b", Command: "python", Args: []string{"b.py"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

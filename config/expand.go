@@ -17,10 +17,11 @@ var (
 
 const spellings = "write ${VAR}, ${env:VAR} or ${VAR:-default}"
 
-// expand puts variables of the environment into a text. Values are not looked into
-// again, a $ before anything but { stays, and what looks like a variable and is none,
-// or is not set, is an error and never an empty text. Errors hold names only.
-func expand(text string, env func(string) (string, bool)) (string, error) {
+// Expand puts variables into a text, which env looks up as os.LookupEnv does. Values are
+// not looked into again, a $ before anything but { stays, and what looks like a variable
+// and is none, or is not set, is an error and never an empty text. Errors hold names
+// only.
+func Expand(text string, env func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {
 		at := strings.Index(text, "${")

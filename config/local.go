@@ -21,7 +21,7 @@ func (r *reader) entry(m member, s *Server) {
 	if !r.servable(n) {
 		return
 	}
-	said := r.manner(n, s)
+	said := r.manner(n)
 	command, hasCommand := n.given("command")
 	address, hasAddress := n.firstOf("url", "serverUrl", "httpUrl")
 	switch {
@@ -74,7 +74,7 @@ func (r *reader) servable(n *node) bool {
 }
 
 // manner reads the type, which some call transport.
-func (r *reader) manner(n *node, s *Server) manner {
+func (r *reader) manner(n *node) manner {
 	m, ok := n.firstOf("type", "transport")
 	if !ok {
 		return mannerUnsaid
@@ -82,14 +82,7 @@ func (r *reader) manner(n *node, s *Server) manner {
 	switch folded(m.value.text) {
 	case "stdio", "local":
 		return mannerLocal
-	case "http", "streamablehttp":
-		s.Transport = TransportHTTP
-		return mannerRemote
-	case "remote": // opencode's, which is streamable HTTP
-		s.Transport = TransportHTTP
-		return mannerRemote
-	case "sse":
-		s.Transport = TransportSSE
+	case "http", "streamablehttp", "remote", "sse": // which of them it is, is found out
 		return mannerRemote
 	case "ws", "websocket":
 		r.fault(m.value.at, "web sockets are not spoken; give the server's URL for streamable HTTP")

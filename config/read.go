@@ -104,7 +104,7 @@ func (r *reader) anyText(name string, n *node) (string, bool) {
 		r.fault(n.at, "%s: {env:VAR} and {file:PATH} are only opencode's; %s", name, spellings)
 		return "", false
 	}
-	text, err := expand(n.text, r.env)
+	text, err := Expand(n.text, r.env)
 	switch {
 	case err != nil:
 		r.fault(n.at, "%s: %s", name, err)

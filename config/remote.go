@@ -33,9 +33,6 @@ func (r *reader) endpoint(address member, s *Server) {
 		r.fault(address.value.at, "%s names no host; give for instance https://example.com/mcp", address.name)
 	default:
 		s.URL = text
-		if address.name == "httpUrl" && s.Transport == "" { // Gemini's, of which url was SSE once
-			s.Transport = TransportHTTP
-		}
 	}
 }
 

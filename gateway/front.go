@@ -77,16 +77,6 @@ type member struct {
 	tools offeredTools
 }
 
-func newFront(ledger *dedup.Ledger, log zerolog.Logger, version string) *Front {
-	f := &Front{
-		version: version, log: log, ledger: ledger, tasks: &tasks{},
-		parties: map[*several]bool{}, attendant: map[*attendant]bool{},
-	}
-	f.life, f.end = context.WithCancel(context.Background())
-	f.taking, f.noMore = context.WithCancel(context.Background())
-	return f
-}
-
 // newMember makes a member that is not connected yet.
 func (f *Front) newMember(o Options) *member {
 	m := &member{front: f, name: o.Name, tried: make(chan struct{}), lists: map[string][][]byte{}, slow: map[string]bool{}}
@@ -98,7 +88,7 @@ func (f *Front) newMember(o Options) *member {
 			m.willArrive()
 			m.arrived(func(method string) bool { return method != toolsChanged.Method })
 		}
-		return upstream.Persist(o.Scope.Upstream, upstream.Dialer(dial), u, m.introduced), nil
+		return upstream.Persist(o.Scope.Upstream, dial, u, m.introduced), nil
 	}
 	m.g = New(f.ledger, o)
 	m.g.tasks = f.tasks

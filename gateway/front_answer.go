@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 	"github.com/mcp-idem/mcp-idem/internal/rawjson"
-	"github.com/mcp-idem/mcp-idem/toolschema"
 )
 
 // A party is who stands behind a request, as the members meet it.
@@ -29,7 +28,7 @@ func (f *Front) answer(ctx context.Context, x *Exchange, request jsonrpc.Message
 	r := &routing{f, held, held.all, x, request, p}
 	switch {
 	case request.Method == "tools/call":
-		return r.call(ctx)
+		return r.named(ctx, "tool")
 	case request.Method == "tools/list":
 		return r.tools(ctx)
 	case request.Method == "prompts/get":
@@ -128,28 +127,25 @@ func (r *routing) memberOf(name string) *member {
 	return nil
 }
 
-// call routes a call of a tool.
-func (r *routing) call(ctx context.Context) jsonrpc.Message {
-	params, err := rawjson.ParseTo(r.request.Params, 1)
-	if name, _ := params.Get("name").Text(); err == nil && name == StatusTool {
-		r.from.turn.leave()
-		return r.status(ctx)
-	}
-	return r.named(ctx, "tool")
-}
-
-// named routes a request by the name of a tool or prompt.
+// named routes a request by the name of a tool or prompt. One tool is the gateway's own.
 func (r *routing) named(ctx context.Context, what string) jsonrpc.Message {
 	params, err := rawjson.ParseTo(r.request.Params, 1)
-	name, isText := params.Get("name").Text()
+	value := params.Get("name")
+	name, isText := value.Text()
 	if err != nil || !isText {
 		return r.refuse(jsonrpc.CodeInvalidParams, "%s: the params have no name; nothing was sent", r.request.Method)
+	}
+	if name == StatusTool && r.request.Method == "tools/call" {
+		r.from.turn.leave()
+		return r.status(ctx)
 	}
 	m, own := r.byName(name)
 	if m == nil {
 		return r.refuse(jsonrpc.CodeInvalidParams, "Unknown %s: %s; nothing was sent", what, name)
 	}
-	return r.to(ctx, m, r.request.With("params", toolschema.Rename(r.request.Params, own)))
+	var edits rawjson.Edits
+	edits.Replace(value.Start, value.End, rawjson.Quote(own))
+	return r.to(ctx, m, r.request.With("params", edits.Apply(params)))
 }
 
 // complete routes a request for completions by what they are for.

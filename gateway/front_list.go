@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,21 +85,12 @@ func (r *routing) tools(ctx context.Context) jsonrpc.Message {
 		mu.Lock()
 		defer mu.Unlock()
 		keyed = keyed || read.isKeyed(m.g.options.Policy.OnProblem)
-		lists[m.place(r.all)] = m.offered(read)
+		lists[slices.Index(r.all, m)] = m.offered(read)
 	})
 	if keyed {
 		return r.whole("tools", lists, statusDefinition(StatusTool))
 	}
 	return r.whole("tools", lists)
-}
-
-func (m *member) place(all []*member) int {
-	for i, other := range all {
-		if other == m {
-			return i
-		}
-	}
-	panic("gateway: a front has no such member")
 }
 
 // readTools returns a member's tools, or those that it had last; nil where none are
@@ -203,7 +195,7 @@ func (r *routing) lists(ctx context.Context, method string) ([][][]byte, error) 
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		lists[m.place(r.all)] = append([][]byte{}, list...)
+		lists[slices.Index(r.all, m)] = append([][]byte{}, list...)
 		if any = any || list != nil; err != nil {
 			failure = err
 		}

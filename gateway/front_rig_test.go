@@ -37,7 +37,7 @@ type actor struct {
 	*server
 	name  string
 	heard *notes
-	dial  gateway.Dialer
+	dial  upstream.Dialer
 }
 
 // notes are lines that come from several goroutines.

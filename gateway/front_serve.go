@@ -31,9 +31,13 @@ const DefaultLateAfter = 8 * time.Second
 // NewFront returns a front on a ledger, which stays the caller's to close. Its
 // upstreams are those of Replace, and are started when a client is served.
 func NewFront(ledger *dedup.Ledger, options FrontOptions) *Front {
-	f := newFront(ledger, options.Log, options.Version)
-	f.drainFor = cmp.Or(options.DrainFor, DefaultCallTimeout)
-	f.lateAfter = cmp.Or(options.LateAfter, DefaultLateAfter)
+	f := &Front{
+		version: options.Version, log: options.Log, ledger: ledger, tasks: &tasks{},
+		drainFor: cmp.Or(options.DrainFor, DefaultCallTimeout), lateAfter: cmp.Or(options.LateAfter, DefaultLateAfter),
+		parties: map[*several]bool{}, attendant: map[*attendant]bool{},
+	}
+	f.life, f.end = context.WithCancel(context.Background())
+	f.taking, f.noMore = context.WithCancel(context.Background())
 	return f
 }
 

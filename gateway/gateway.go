@@ -58,7 +58,7 @@ type Options struct {
 	Judgement      upstream.Judgement // zero: upstream.DefaultJudgement
 	// Dial makes the upstream; Upstream are its limits, without Handler, and of
 	// the Observer only EraFound.
-	Dial     Dialer
+	Dial     upstream.Dialer
 	Upstream upstream.Options
 	// Name is that of one among several upstreams: a Front offers its tools as
 	// Name__tool. Empty: the upstream is the only one.
@@ -72,13 +72,9 @@ type Options struct {
 // separator stands between the name of an upstream and that of what it offers.
 const separator = "__"
 
-// A Dialer makes a server of its own with each call. The server need not be there
-// yet to be spoken to; see upstream.Server. It is safe for concurrent use.
-type Dialer func(upstream.Options) (upstream.Server, error)
-
 // Local returns a Dialer that starts a command, and keeps it running. Its errors are
 // of type *upstream.StartError.
-func Local(command upstream.Command) Dialer {
+func Local(command upstream.Command) upstream.Dialer {
 	return func(o upstream.Options) (upstream.Server, error) {
 		process, err := upstream.Start(command, o)
 		if err != nil {
@@ -90,7 +86,7 @@ func Local(command upstream.Command) Dialer {
 
 // Remote returns a Dialer for a server behind a URL. Its errors are of type
 // *upstream.StartError.
-func Remote(to upstream.Endpoint) Dialer {
+func Remote(to upstream.Endpoint) upstream.Dialer {
 	return func(o upstream.Options) (upstream.Server, error) {
 		remote, err := upstream.Dial(to, o)
 		if err != nil {

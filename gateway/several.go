@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
@@ -160,7 +161,7 @@ func (s *several) toAll(say func(host) error) error {
 	held := s.f.hold()
 	defer held.release()
 	problems := make([]error, len(held.all))
-	each(held.all, func(m *member) { problems[m.place(held.all)] = say(s.hostOf(m)) })
+	each(held.all, func(m *member) { problems[slices.Index(held.all, m)] = say(s.hostOf(m)) })
 	return errors.Join(problems...)
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/mcp-idem/mcp-idem/internal/jsonrpc"
 )
 
-// A Dialer makes a server of its own with each call, which need not be there yet.
+// A Dialer makes a server of its own with each call. The server need not be there yet
+// to be spoken to; see Server. It is safe for concurrent use.
 type Dialer func(Options) (Server, error)
 
 // A Persistent is a server that need not work at its first start: what has failed

@@ -194,7 +194,7 @@ func digest(server config.Server, namespace string) string {
 }
 
 // dialServer is how a server of the file is reached.
-func dialServer(server config.Server) gateway.Dialer {
+func dialServer(server config.Server) upstream.Dialer {
 	if server.URL != "" {
 		return gateway.Remote(upstream.Endpoint{Name: server.Name, URL: server.URL, Header: server.Headers, Agent: "mcp-idem/" + version()})
 	}

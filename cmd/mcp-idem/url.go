@@ -1,17 +1,16 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/mcp-idem/mcp-idem/config"
 	"github.com/mcp-idem/mcp-idem/gateway"
 	"github.com/mcp-idem/mcp-idem/upstream"
 )
@@ -46,7 +45,7 @@ func (s *urlSettings) needsServer(name string) cobra.PositionalArgs {
 }
 
 // dialer is how the server is reached, which is called name.
-func (s *urlSettings) dialer(name string, command []string) (gateway.Dialer, error) {
+func (s *urlSettings) dialer(name string, command []string) (upstream.Dialer, error) {
 	if s.url == "" {
 		if len(s.headers) > 0 {
 			return nil, usagef("--header is for requests to a --url, and there is none")
@@ -93,7 +92,7 @@ func parseHeaders(lines []string) (http.Header, error) {
 		if strings.EqualFold(name, "Host") {
 			return nil, usagef("--header Host: the host is that of the --url; put it there")
 		}
-		value, err := expand(value)
+		value, err := config.Expand(value, os.LookupEnv)
 		if err != nil {
 			return nil, usagef("--header %s: %w", name, err)
 		}
@@ -103,28 +102,4 @@ func parseHeaders(lines []string) (http.Header, error) {
 		header.Add(name, value)
 	}
 	return header, nil
-}
-
-// variable is ${VAR}, ${env:VAR} or ${VAR:-default}.
-var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
-
-// expand puts variables of the environment into a text. What looks like one and is
-// none, or is not set, is an error and never an empty text.
-func expand(text string) (expanded string, err error) {
-	expanded = variable.ReplaceAllStringFunc(text, func(match string) string {
-		parts := variable.FindStringSubmatch(match)
-		value, set := os.LookupEnv(parts[1])
-		switch {
-		case set:
-			return strings.ReplaceAll(value, "${", "$\x00{") // is not looked into
-		case parts[2] != "":
-			return strings.TrimPrefix(parts[2], ":-")
-		}
-		err = fmt.Errorf("the variable %s is not set; set it, or give ${%s:-default}", parts[1], parts[1])
-		return ""
-	})
-	if err == nil && strings.Contains(expanded, "${") {
-		err = fmt.Errorf("it has a ${ that begins no variable; write ${VAR}, ${env:VAR} or ${VAR:-default}")
-	}
-	return strings.ReplaceAll(expanded, "$\x00{", "${"), err
 }

@@ -56,7 +56,7 @@ func TestHeadersAreExpandedFromTheEnvironment(t *testing.T) {
 		"Bearer ${TOKEN}":            "--header number 1 is not of the form",
 		"A B: ${TOKEN}":              "--header number 1 is not of the form",
 		"X-A: ${NONE_OF_IT}":         "--header X-A: the variable NONE_OF_IT is not set",
-		"X-A: ${input:x} ${TOKEN}":   "--header X-A: it has a ${",
+		"X-A: ${input:x} ${TOKEN}":   "--header X-A: ${input:…} is a variable that only a client knows",
 		"X-A: ${TOKEN}\r\nX-B: more": "--header X-A: its value has a character",
 	} {
 		_, err := parseHeaders([]string{line})

@@ -31,7 +31,7 @@ func straceOrSkip(t *testing.T) string {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		require.Empty(t, os.Getenv("CI"), "strace is needed here: apt-get install strace")
+		require.NotEqual(t, "true", os.Getenv("CI"), "strace is needed here: apt-get install strace")
 		t.Skip("strace is not installed")
 	}
 	return strace
