@@ -285,6 +285,7 @@ func TestKilledAfterTheRecordBeforeTheReply(t *testing.T) {
 	g, writer := s.startDeaf()
 	long := fmt.Appendf(nil, `{"name":"echo_raw","arguments":{"long":%q}}`, strings.Repeat("x", 1<<18))
 	require.NoError(t, writer.Write(jsonrpc.Request([]byte("2"), "tools/call", long)))
+	upstreamtest.WaitForFile(t, s.file("started.1")) // requests may overtake one another
 	require.NoError(t, writer.Write(jsonrpc.Request([]byte("3"), "tools/call", fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments(1, usualAmount)))))
 	s.awaitState("completed")
 	g.kill()
